@@ -1,0 +1,214 @@
+//! Every fact that can reach the engine from outside. What is not here, the engine does not know.
+
+use crate::{
+    ids::{
+        BootId, DriverName, InnerName, ObjectName, OperationId, PluginName, PodUid, SourceName,
+        Time, Version, VolumeId, WaiterId,
+    },
+    operation::{Outcome, Proof},
+    spec::{Pod, VolumeSpec},
+};
+use alloc::sync::Arc;
+
+/// A fact from outside.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A source has this pod, for the first time or again. Its volumes may have been looked up anew.
+    PodApplied(Pod),
+    /// A source no longer has this pod.
+    PodGone {
+        /// The pod.
+        uid: PodUid,
+        /// How new this is.
+        version: Version,
+        /// Whether something of it may still run. If so its volumes stay until this event comes again with `Stopped`.
+        containers: Containers,
+    },
+    /// A source has given everything it has since it started or was lost: what it had before and did not give again is gone.
+    SourceComplete {
+        /// The source.
+        source: SourceName,
+        /// How new its list is. A pod that is known in a newer version than this is not judged by it.
+        version: Version,
+        /// What to assume of the containers of pods that are gone.
+        containers: Containers,
+    },
+    /// A source cannot be read any more. What it gave stays wanted; what it has now is not known.
+    SourceLost {
+        /// The source.
+        source: SourceName,
+        /// Why, for people.
+        text: Arc<str>,
+    },
+
+    /// This object appeared or changed: whatever failed for want of it is tried again at once.
+    ObjectChanged(ObjectName),
+    /// This driver registered, for the first time or anew.
+    DriverRegistered(DriverName),
+    /// This driver is gone.
+    DriverUnregistered(DriverName),
+
+    /// What the attacher says of a volume.
+    AttachmentChanged {
+        /// The volume.
+        volume: VolumeId,
+        /// Its attachment to this node.
+        attachment: Attachment,
+    },
+    /// The attacher has told all it knows (E-196).
+    AttachmentsComplete,
+    /// The set of volumes in use, in this version or a newer one, stands where the attacher reads it (E-41).
+    ///
+    /// Whoever gives this event first gives the attachments as they were *after* the report was stored, for example from
+    /// the answer to the write. Else a volume could be staged while the attacher, who looked just before, takes it away.
+    InUseReported {
+        /// The version that was given out by [`Engine::volumes_in_use`](crate::Engine::volumes_in_use).
+        version: u64,
+    },
+
+    /// What is mounted at a place now, read when this event is made: something changed there behind our back or by our hand.
+    MountSeen {
+        /// The place.
+        place: Place,
+        /// What is mounted there; nothing if `None`.
+        proof: Option<Proof>,
+    },
+
+    /// Start: a record says that this node attached the volume itself.
+    FoundAttached {
+        /// The volume as the record has it.
+        spec: Arc<VolumeSpec>,
+        /// Whether attach is known to have finished, and as which device; `None` if only the intent was recorded.
+        device: Option<Arc<str>>,
+    },
+    /// Start: a volume may be staged here.
+    FoundStaged(Found),
+    /// Start: a volume may be published to a pod.
+    FoundPublished {
+        /// The pod.
+        pod: PodUid,
+        /// What was found.
+        found: Found,
+    },
+    /// Start: something is there that has no readable record; only the names of its directories are known (E-199).
+    FoundUnreadable {
+        /// The pod in whose directory it is.
+        pod: PodUid,
+        /// The plugin whose directory it is in.
+        plugin: PluginName,
+        /// Its own directory's name.
+        inner_name: InnerName,
+    },
+    /// Start: this pod has a directory.
+    FoundPod(PodUid),
+    /// Start: all that was on disk has been told.
+    DiskRead,
+
+    /// An operation ended, however late.
+    OperationEnded {
+        /// Which.
+        id: OperationId,
+        /// How.
+        outcome: Outcome,
+    },
+
+    /// Somebody wants to know when a pod's volumes are there, or gone.
+    WaitStarted(Wait),
+    /// That somebody does not want to know any more.
+    WaitCancelled(WaiterId),
+
+    /// Nothing but time passed. Sent when [`Engine::deadline`](crate::Engine::deadline) is reached.
+    TimePassed,
+}
+
+/// Whether something of a pod that left its source may still run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Containers {
+    /// It may (E-162).
+    MayRun,
+    /// Nothing runs.
+    Stopped,
+}
+
+/// The attacher's view of one volume on this node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Attachment {
+    /// It is attached.
+    Attached {
+        /// As which device, if that is known.
+        device: Option<Arc<str>>,
+    },
+    /// It is not attached.
+    Detached,
+    /// Attaching failed.
+    Failed {
+        /// Why, for people.
+        text: Arc<str>,
+        /// Whether it failed because this node can take no more volumes (E-26).
+        exhausted: bool,
+    },
+}
+
+/// Where a mount is.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Place {
+    /// The volume's own place on this node.
+    Stage(VolumeId),
+    /// The volume's place in a pod.
+    Publish(VolumeId, PodUid),
+}
+
+/// What was found of a volume at start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// The volume as its record has it. What its source says later replaces this.
+    pub spec: Arc<VolumeSpec>,
+    /// What the record says of the mount.
+    pub record: Record,
+    /// What is mounted there now.
+    pub seen: Option<Proof>,
+    /// The SELinux label it is mounted with.
+    pub label: Option<Arc<str>>,
+}
+
+/// What a record says of a mount.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// It was going to be made or taken away.
+    Intent,
+    /// It was made.
+    Proven {
+        /// In this boot.
+        boot: BootId,
+        /// And this is it.
+        proof: Proof,
+        /// With this content; see [`Use::revision`](crate::spec::Use::revision).
+        revision: u64,
+    },
+}
+
+/// Somebody waits for a pod.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wait {
+    /// Who.
+    pub waiter: WaiterId,
+    /// For which pod. It need not be known yet.
+    pub pod: PodUid,
+    /// For what.
+    pub goal: Goal,
+    /// Until when.
+    pub until: Time,
+}
+
+/// What somebody waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Goal {
+    /// All volumes are mounted; an error of the pod ends the wait at once, as in the kubelet (E-20..E-27).
+    Mounted,
+    /// All volumes are mounted, through any error until the time is up.
+    MountedAtLast,
+    /// No volume is known to be mounted; uncertain ones do not count (E-28).
+    Unmounted,
+    /// Nothing of the pod is left, not even in doubt (E-33).
+    Gone,
+}

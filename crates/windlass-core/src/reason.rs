@@ -1,0 +1,176 @@
+//! Why a volume is not settled (I-7): data with a stable code, the same wherever it is shown.
+
+use crate::ids::{DriverName, ObjectName, OperationId, PodUid, SourceName, Time, VolumeId};
+use alloc::string::String;
+use core::fmt;
+
+/// One link of the chain that leads from "this volume is not settled" to the deepest cause known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reason {
+    /// What kind of reason.
+    pub code: Code,
+    /// The reason in words.
+    pub text: String,
+    /// Since when it holds.
+    pub since: Time,
+    /// How many times in a row the operation it is about failed.
+    pub attempts: u32,
+    /// When it is tried next, if that is a matter of time.
+    pub next_try: Option<Time>,
+    /// What has to happen.
+    pub waits_on: WaitsOn,
+}
+
+/// What has to happen for a reason to go away.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WaitsOn {
+    /// Nothing: this is not a wait, or only a person can end it.
+    Nothing,
+    /// The time of the next try must come.
+    Time,
+    /// An operation must end.
+    Operation(OperationId),
+    /// A driver must register.
+    Driver(DriverName),
+    /// An object must appear or change.
+    Object(ObjectName),
+    /// The attacher must attach the volume.
+    Attacher,
+    /// The set of volumes in use must be reported.
+    Report,
+    /// Another pod must let go.
+    Pod(PodUid),
+    /// Another volume must go from the same place.
+    Volume(VolumeId),
+    /// A source must be complete.
+    Source(SourceName),
+    /// The disk must have been read.
+    Disk,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $code:ident = $text:literal, $remedy:literal;)*) => {
+        /// How a volume, or a pod's mount of it, stands. The texts of [`Code::as_str`] are stable.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Code {
+            $($(#[$doc])* $code,)*
+        }
+
+        impl Code {
+            /// All codes, in the order in which they are documented.
+            pub const ALL: &[Self] = &[$(Self::$code),*];
+
+            /// The stable name.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$code => stringify!($code),)*
+                }
+            }
+
+            /// What it means, in one sentence.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$code => $text,)*
+                }
+            }
+
+            /// What a person can do about it.
+            pub fn remedy(self) -> &'static str {
+                match self {
+                    $(Self::$code => $remedy,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Settled.
+    Mounted = "The volume is mounted in the pod, or ready on the node.", "Nothing to do.";
+    /// Settled.
+    Idle = "Nothing of the volume is here and nothing is wanted.", "Nothing to do.";
+
+    /// An operation runs.
+    Attaching = "The volume is being attached.", "Wait; see the operation's age.";
+    /// An operation runs.
+    Staging = "The volume is being made ready for this node.", "Wait; see the operation's age.";
+    /// An operation runs.
+    Publishing = "The volume is being mounted into the pod.", "Wait; see the operation's age.";
+    /// An operation runs.
+    Refreshing = "The volume's content is being brought up to date; the pod keeps what it has.", "Wait; see the operation's age.";
+    /// An operation runs.
+    Expanding = "The volume is being grown.", "Wait; see the operation's age.";
+    /// An operation runs.
+    Unpublishing = "The volume is being taken from the pod.", "Wait; see the operation's age.";
+    /// An operation runs.
+    Unstaging = "The volume is being taken from this node.", "Wait; see the operation's age.";
+    /// An operation runs.
+    Detaching = "The volume is being detached.", "Wait; see the operation's age.";
+    /// An operation runs too long.
+    Hung = "An operation did not answer in its time; its result is still awaited.", "Look at the driver or the file system that it waits for; everything else goes on.";
+
+    /// An operation failed.
+    BackingOff = "An operation failed and is tried again later.", "See the failure that follows; removing its cause retries at once.";
+    /// An operation failed; the deepest cause known.
+    Failed = "This is what the last attempt said.", "Act on the message.";
+    /// An operation failed for want of an object.
+    ObjectMissing = "An object that the volume needs is missing or cannot be read.", "Create the object or make it readable; the volume is retried at once.";
+    /// An operation cannot start, or failed, for want of a driver.
+    DriverMissing = "The volume's driver is not registered on this node.", "Start the driver; the volume is retried as soon as it registers.";
+
+    /// A stage or publish waits for the volume's earlier step.
+    NotAttached = "The pod's mount waits until the volume is attached.", "See the reason that follows.";
+    /// A publish waits for stage.
+    NotStaged = "The pod's mount waits until the volume is ready on this node.", "See the reason that follows.";
+    /// One volume's operations wait for each other.
+    VolumeBusy = "Another operation of the same volume is running.", "Wait; see the reason that follows.";
+    /// Attach waits for the report.
+    NotReported = "The volume is not yet reported as in use, so its attachment cannot be relied on.", "See whether the node's status can be written.";
+    /// Attach waits for the controller.
+    WaitingForAttacher = "The attacher has not attached the volume to this node.", "Look at the attacher and at the volume's attachment.";
+    /// The controller failed.
+    AttachFailed = "The attacher could not attach the volume.", "Act on the attacher's message.";
+    /// The controller failed for want of room.
+    AttachLimit = "The node can take no more volumes of this kind.", "Move a pod to another node.";
+    /// Detached behind our back.
+    AttachmentLost = "The attacher says that the volume is detached although it is in use here.", "Look at the attacher; the pod may see errors.";
+
+    /// `ReadWriteOncePod`.
+    OtherPod = "The volume may be in one pod at a time and another pod has it.", "End the other pod, or wait until it has gone.";
+    /// Two pods, two labels, at the same time.
+    LabelConflict = "Pods that use the volume at the same time ask for different SELinux labels.", "Give the pods the same label.";
+    /// Two pods, two labels, one after the other.
+    LabelMismatch = "The volume is still mounted with another SELinux label.", "Wait until the pods that use it have gone.";
+    /// One pod, two volumes, one place.
+    IdentityChanged = "The pod has another volume at this place, which stays while the pod is here.", "Recreate the pod to give it the new volume.";
+
+    /// The want is not known.
+    LookupFailed = "What the volume is could not be found out; what is there stays.", "See the object named in the message.";
+    /// The want makes no sense.
+    Invalid = "The pod's volume cannot be what the pod says.", "Correct the pod or its claim.";
+    /// The want is not known.
+    SourceIncomplete = "A source of pods has not told all it has, so nothing is taken away.", "See whether the source can be read.";
+    /// The want is not known.
+    DiskNotRead = "What is on this node's disk has not been read to the end, so nothing is taken away.", "Wait; see whether the disk can be read.";
+    /// What is here is not known.
+    AttachmentsUnknown = "The attacher has not told what is attached, so nothing is taken away.", "See whether the attacher's objects can be read.";
+    /// A pod that ends gets nothing new.
+    PodStopping = "The pod is ending: it keeps what it has and gets nothing new.", "Nothing to do.";
+    /// Another volume of the pod, or another pod, still needs the volume.
+    StillNeeded = "The pod keeps the volume because it is finished and finished pods keep theirs.", "Delete the pod.";
+
+    /// What is here is not known.
+    Uncertain = "Whether the volume is mounted is not certain.", "See the reason that follows; it is verified or undone by itself.";
+    /// It was taken behind our back.
+    MountVanished = "The mount was taken away by somebody else.", "Find out who; it is mounted again by itself.";
+    /// It was changed behind our back.
+    MountReplaced = "Something else is mounted in the place of the volume.", "Find out who mounted it, and unmount it.";
+    /// Growing.
+    ExpansionPending = "The pod gets the volume once it has grown.", "See the reason that follows.";
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

@@ -1,0 +1,114 @@
+//! A read-only view of everything the engine knows, for people, tests and checks.
+
+use crate::{
+    ids::{DriverName, OperationId, OuterName, PluginName, PodUid, SourceName, Time, VolumeId},
+    oddity::Oddity,
+    operation::Kind,
+    reason::Reason,
+    step::Doubt,
+};
+use alloc::{sync::Arc, vec::Vec};
+
+/// Everything, at one moment. Lists are sorted by name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    /// The moment.
+    pub now: Time,
+    /// Whether anything may be taken away yet (E-182).
+    pub may_take_away: bool,
+    /// Whether the set of volumes in use may be reported (E-39).
+    pub synced: bool,
+    /// The volumes.
+    pub volumes: Vec<VolumeView>,
+    /// The pods.
+    pub pods: Vec<PodView>,
+    /// The operations that run, oldest first.
+    pub operations: Vec<OperationView>,
+    /// The sources, and whether each is complete.
+    pub sources: Vec<(SourceName, bool)>,
+    /// The drivers that are registered.
+    pub drivers: Vec<DriverName>,
+    /// How often things that make no sense came in.
+    pub oddities: Vec<(Oddity, u64)>,
+}
+
+/// A volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumeView {
+    /// Its identity.
+    pub id: VolumeId,
+    /// Its kind.
+    pub plugin: PluginName,
+    /// Whether it is attached.
+    pub attach: StepView,
+    /// Whether it is staged.
+    pub stage: StepView,
+    /// The size it is known to have.
+    pub size_bytes: Option<u64>,
+    /// Whether it belongs to the set of volumes in use.
+    pub in_use: bool,
+    /// Why it is not settled, deepest cause last; empty if it is.
+    pub reasons: Vec<Reason>,
+    /// The pods that want it or have it.
+    pub mounts: Vec<MountView>,
+}
+
+/// A pod's mount of a volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MountView {
+    /// The pod.
+    pub pod: PodUid,
+    /// What the pod calls it; empty if the pod does not name it.
+    pub names: Vec<OuterName>,
+    /// Whether it is published.
+    pub publish: StepView,
+    /// Whether it may be handed out.
+    pub mounted: bool,
+    /// Why it is not settled, deepest cause last; empty if it is.
+    pub reasons: Vec<Reason>,
+}
+
+/// Where a step stands, without the inner details.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepView {
+    /// Nothing is here.
+    Absent,
+    /// A call that makes it runs.
+    Doing,
+    /// It is here.
+    Held,
+    /// It may be here.
+    Uncertain(Doubt),
+    /// A call that takes it away runs.
+    Undoing,
+}
+
+/// A pod.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PodView {
+    /// Its identity.
+    pub uid: PodUid,
+    /// `namespace/name`.
+    pub name: Arc<str>,
+    /// Whether all its volumes are mounted.
+    pub ready: bool,
+    /// Its volumes that are not a volume yet, and why.
+    pub unresolved: Vec<(OuterName, Reason)>,
+}
+
+/// An operation that runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OperationView {
+    /// Its number.
+    pub id: OperationId,
+    /// Its volume.
+    pub volume: VolumeId,
+    /// Its pod, if it is for one.
+    pub pod: Option<PodUid>,
+    /// What it does.
+    pub kind: Kind,
+    /// When it began.
+    pub since: Time,
+    /// Whether it should have ended by now.
+    pub hung: bool,
+}
