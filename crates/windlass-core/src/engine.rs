@@ -1,15 +1,24 @@
-//! skeleton
+//! The engine: facts in, operations out. It only dispatches; what each fact means stands in the module of its subject.
+
 use crate::{
-    answer::{InUse, MountedVolume, PodStatus},
-    event::Event,
-    ids::{BootId, OuterName, PodUid, SourceName, Time, VolumeId},
+    actual::{PodKey, Running, Standing, Volume, VolumeKey},
+    event::{Event, Wait},
+    explain,
+    ids::{BootId, ObjectName, OperationId, PodUid, SourceName, Time, WaiterId},
     notice::Notice,
-    oddity::Oddity,
-    operation::Operation,
-    reason::Reason,
-    snapshot::Snapshot,
+    oddity::{Oddities, Oddity},
+    operation::{Action, Cause, Earlier, Operation},
+    plan::{Plan, Rest, plan},
+    step::Step,
+    table::Table,
+    world::{Source, Start, World},
 };
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    string::String,
+    vec::Vec,
+};
+use core::mem;
 
 /// What an engine is told once.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,7 +27,8 @@ pub struct Config {
     pub sources: Vec<SourceName>,
     /// This boot.
     pub boot: BootId,
-    /// Whether somebody outside attaches volumes and tells of it; if so, start waits for `AttachmentsComplete`.
+    /// Whether somebody outside attaches volumes and tells of it; if so, start waits for
+    /// [`Event::AttachmentsComplete`].
     pub attacher: bool,
     /// Whether finished pods keep their volumes until they are gone.
     pub keep_terminated: bool,
@@ -34,56 +44,453 @@ pub enum Planning {
     /// At the volumes that the event touched.
     #[default]
     Touched,
-    /// At all volumes. Decides the same, only slower; for tests of just that.
+    /// At all volumes. It decides the same, only slower; for tests of just that.
     Everything,
 }
 
-/// skeleton
-#[derive(Clone, Debug)]
-pub struct Engine {}
-#[allow(missing_docs, unused_variables)]
+/// Knows what pods want and what the node holds, and decides the next step for each volume.
+///
+/// It does nothing itself and never waits: facts go in with [`Engine::handle`], work comes out of
+/// [`Engine::next_operation`], and [`Engine::deadline`] says when it wants to be woken if nothing happens.
+///
+/// ```
+/// use windlass_core::{Config, Engine, Event, ids::Time};
+///
+/// let mut engine = Engine::new(Config {
+///     sources: vec!["manifests".into()],
+///     boot: "a-boot-id".into(),
+///     attacher: false,
+///     keep_terminated: false,
+///     planning: Default::default(),
+///     seed: 0,
+/// });
+/// engine.handle(Time(0), Event::DiskRead);
+/// while let Some(operation) = engine.next_operation() {
+///     // Run it somewhere, and answer with Event::OperationEnded.
+///     println!("{} {}", operation.action.kind(), operation.volume());
+/// }
+/// assert_eq!(engine.deadline(), None);
+/// ```
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) boot: BootId,
+    pub(crate) planning: Planning,
+    pub(crate) world: World,
+    pub(crate) volumes: Table<Volume>,
+    pub(crate) waits: BTreeMap<WaiterId, Wait>,
+    pub(crate) waiters: BTreeMap<PodUid, Vec<WaiterId>>,
+    /// Which volumes failed for want of which object.
+    pub(crate) missing_objects: BTreeSet<(ObjectName, VolumeKey, Option<PodKey>)>,
+    pub(crate) timers: BTreeSet<(Time, Timer)>,
+    pub(crate) in_use_version: u64,
+    /// Volumes in the order in which they came into the set of volumes in use, until that is reported.
+    pub(crate) unreported: VecDeque<(u64, VolumeKey)>,
+    pub(crate) touched: Vec<VolumeKey>,
+    pub(crate) touched_pods: Vec<PodUid>,
+    pub(crate) next_operation_id: u64,
+    pub(crate) operations: VecDeque<Operation>,
+    pub(crate) notices: VecDeque<Notice>,
+    pub(crate) oddities: Oddities,
+}
+
+/// What happens when a moment comes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// An operation should have ended by now.
+    Hung(OperationId),
+    /// A volume may be tried again or brought up to date.
+    Volume(VolumeKey),
+    /// Somebody has waited long enough.
+    Wait(WaiterId),
+}
+
 impl Engine {
+    /// An engine that knows nothing yet.
     pub fn new(config: Config) -> Self {
-        Self {}
+        let Config {
+            sources,
+            boot,
+            attacher,
+            keep_terminated,
+            planning,
+            seed,
+        } = config;
+        Self {
+            boot,
+            planning,
+            world: World {
+                now: Time::ZERO,
+                keep_terminated,
+                start: Start {
+                    disk_read: false,
+                    attachments_complete: !attacher,
+                    may_take_away: false,
+                },
+                pods: Table::new(seed),
+                sources: sources
+                    .into_iter()
+                    .map(|it| (it, Source::default()))
+                    .collect(),
+                drivers: BTreeMap::new(),
+                attachments: Table::new(seed),
+                operations: BTreeMap::new(),
+                reported_version: 0,
+            },
+            volumes: Table::new(seed),
+            waits: BTreeMap::new(),
+            waiters: BTreeMap::new(),
+            missing_objects: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            in_use_version: 0,
+            unreported: VecDeque::new(),
+            touched: Vec::new(),
+            touched_pods: Vec::new(),
+            next_operation_id: 1,
+            operations: VecDeque::new(),
+            notices: VecDeque::new(),
+            oddities: Oddities::default(),
+        }
     }
-    pub fn handle(&mut self, now: Time, event: Event) {}
+
+    /// Takes in one fact, at this moment.
+    pub fn handle(&mut self, now: Time, event: Event) {
+        if now < self.world.now {
+            self.odd(
+                Oddity::TimeWentBack,
+                alloc::format!("from {:?} to {now:?}", self.world.now),
+            );
+        }
+        self.world.now = self.world.now.max(now);
+        self.fire_timers();
+        let in_use_before = self.in_use_version;
+        match event {
+            Event::PodApplied(pod) => self.pod_applied(pod),
+            Event::PodGone {
+                uid,
+                version,
+                containers,
+            } => self.pod_gone(&uid, version, containers),
+            Event::SourceComplete {
+                source,
+                version,
+                containers,
+            } => {
+                self.source_complete(&source, version, containers);
+            }
+            Event::SourceLost { source, text } => self.source_lost(&source, &text),
+            Event::ObjectChanged(object) => self.object_changed(&object),
+            Event::DriverRegistered(driver) => self.driver_changed(driver, true),
+            Event::DriverUnregistered(driver) => self.driver_changed(driver, false),
+            Event::AttachmentChanged { volume, attachment } => {
+                self.attachment_changed(&volume, attachment)
+            }
+            Event::AttachmentsComplete => self.attachments_complete(),
+            Event::InUseReported { version } => self.in_use_reported(version),
+            Event::MountSeen { place, proof } => self.mount_seen(&place, proof),
+            Event::FoundAttached { spec, device } => self.found_attached(&spec, device),
+            Event::FoundStaged(found) => self.found_staged(found),
+            Event::FoundPublished { pod, found } => self.found_published(&pod, found),
+            Event::FoundUnreadable {
+                pod,
+                plugin,
+                inner_name,
+            } => self.found_unreadable(&pod, plugin, inner_name),
+            Event::FoundPod(uid) => self.found_pod(&uid),
+            Event::DiskRead => self.disk_read(),
+            Event::OperationEnded { id, outcome } => self.operation_ended(id, outcome),
+            Event::WaitStarted(wait) => self.wait_started(wait),
+            Event::WaitCancelled(waiter) => self.wait_cancelled(waiter),
+            Event::TimePassed => {}
+        }
+        self.replan();
+        if self.in_use_version != in_use_before && self.states_synced() {
+            self.notices.push_back(Notice::InUseChanged {
+                version: self.in_use_version,
+            });
+        }
+        self.answer_waiters();
+    }
+
+    /// The next operation to start, if there is one.
     pub fn next_operation(&mut self) -> Option<Operation> {
-        None
+        self.operations.pop_front()
     }
+
+    /// The next thing to tell, if there is one.
     pub fn next_notice(&mut self) -> Option<Notice> {
-        None
+        self.notices.pop_front()
     }
+
+    /// When to call [`Engine::handle`] with [`Event::TimePassed`] if nothing else happens. With nothing to do there is no
+    /// such moment (I-8).
     pub fn deadline(&self) -> Option<Time> {
-        None
+        self.timers.first().map(|(at, _)| *at)
     }
-    pub fn snapshot(&self) -> Snapshot {
-        unimplemented!()
-    }
-    pub fn pod_status(&self, uid: &PodUid) -> Option<PodStatus> {
-        None
-    }
-    pub fn mounted_volumes(&self, uid: &PodUid) -> BTreeMap<OuterName, MountedVolume> {
-        BTreeMap::new()
-    }
-    pub fn has_possibly_mounted_volumes(&self, uid: &PodUid) -> bool {
-        false
-    }
-    pub fn extra_groups(&self, uid: &PodUid) -> Vec<i64> {
-        Vec::new()
-    }
-    pub fn volumes_in_use(&self) -> Option<InUse> {
-        None
-    }
-    pub fn volume_attached(&self, id: &VolumeId) -> bool {
-        false
-    }
-    pub fn states_synced(&self) -> bool {
-        false
-    }
-    pub fn explain(&self, uid: &PodUid, name: &OuterName) -> Vec<Reason> {
-        Vec::new()
-    }
+
+    /// The last things that made no sense, oldest first.
     pub fn oddities(&self) -> Vec<(Oddity, &str)> {
-        Vec::new()
+        self.oddities.latest().collect()
+    }
+
+    pub(crate) fn odd(&mut self, oddity: Oddity, text: String) {
+        self.oddities.note(oddity, text);
+    }
+
+    pub(crate) fn touch(&mut self, volume: VolumeKey) {
+        self.touched.push(volume);
+    }
+
+    pub(crate) fn touch_all(&mut self) {
+        self.touched.extend(self.volumes.keys());
+    }
+
+    fn fire_timers(&mut self) {
+        while let Some(&(at, timer)) = self.timers.first() {
+            if at > self.world.now {
+                break;
+            }
+            self.timers.pop_first();
+            match timer {
+                Timer::Hung(operation) => {
+                    if let Some(running) = self.world.operations.get_mut(&operation) {
+                        running.hung = true;
+                        self.touched.push(running.volume);
+                    }
+                }
+                Timer::Volume(volume) => {
+                    self.volumes[volume].wake_at = None;
+                    self.touched.push(volume);
+                }
+                Timer::Wait(waiter) => self.wait_is_over(waiter),
+            }
+        }
+    }
+
+    /// Plans every touched volume until nothing more can begin.
+    fn replan(&mut self) {
+        loop {
+            let mut touched = mem::take(&mut self.touched);
+            match self.planning {
+                Planning::Touched => {
+                    touched.sort_unstable();
+                    touched.dedup();
+                }
+                Planning::Everything => touched = self.volumes.keys().collect(),
+            }
+            for &volume in &touched {
+                // It may have gone since it was touched, and another may have taken its place, whom a look does not hurt.
+                if self.volumes.contains(volume) {
+                    self.replan_volume(volume);
+                }
+            }
+            if self.touched.is_empty() {
+                touched.clear();
+                self.touched = touched;
+                return;
+            }
+        }
+    }
+
+    fn replan_volume(&mut self, key: VolumeKey) {
+        self.volumes[key].hand_over_if_grown();
+        let rest = loop {
+            match plan(key, &self.volumes, &self.world) {
+                Plan::Run(action) => self.begin(key, action),
+                Plan::Rest(rest) => break rest,
+            }
+        };
+        self.settle(key, &rest);
+        self.drop_idle_mounts(key);
+        let volume = &self.volumes[key];
+        if volume.mounts.is_empty() && !volume.may_be_here() {
+            self.drop_volume(key);
+        }
+    }
+
+    /// Gives out an operation and notes that it runs.
+    fn begin(&mut self, key: VolumeKey, action: Action) {
+        let id = OperationId(self.next_operation_id);
+        self.next_operation_id += 1;
+        let now = self.world.now;
+        let pod = action.pod().and_then(|it| self.world.pod(it));
+        let volume = &mut self.volumes[key];
+        let mut refresh = false;
+        let mut goal = 0;
+        let mut backoff = volume.backoff.as_deref();
+        match &action {
+            Action::Attach => {
+                volume.attach = Step::Doing {
+                    operation: id,
+                    after: volume.attach.earlier(),
+                }
+            }
+            Action::Stage { after, label } => {
+                volume.stage = Step::Doing {
+                    operation: id,
+                    after: *after,
+                };
+                volume.label = Some(label.clone());
+            }
+            Action::Expand { to_bytes, .. } => {
+                volume.expanding = Some(id);
+                goal = *to_bytes;
+            }
+            Action::Unstage => volume.stage = Step::Undoing(id),
+            Action::Detach => volume.attach = Step::Undoing(id),
+            Action::Publish {
+                after,
+                revision,
+                label,
+                ..
+            } => {
+                goal = *revision;
+                refresh = *after == Earlier::Success;
+                volume.label = Some(label.clone());
+                if let Some(mount) =
+                    pod.and_then(|it| volume.mounts.iter_mut().find(|mount| mount.pod == it))
+                {
+                    backoff = mount.backoff.as_deref();
+                    if refresh {
+                        mount.refreshing = Some(id);
+                    } else {
+                        mount.step = Step::Doing {
+                            operation: id,
+                            after: *after,
+                        };
+                    }
+                }
+            }
+            Action::Unpublish { .. } => {
+                if let Some(mount) =
+                    pod.and_then(|it| volume.mounts.iter_mut().find(|mount| mount.pod == it))
+                {
+                    backoff = mount.backoff.as_deref();
+                    mount.step = Step::Undoing(id);
+                }
+            }
+        }
+        let kind = action.kind();
+        let failures = backoff
+            .filter(|it| it.kind == kind)
+            .map_or(0, |it| it.failures);
+        let deadline = now + volume.spec.capabilities.patience;
+        let spec = volume.spec.clone();
+        self.operations.push_back(Operation {
+            id,
+            spec,
+            action,
+            failures,
+            deadline,
+        });
+        self.timers.insert((deadline, Timer::Hung(id)));
+        let running = Running {
+            volume: key,
+            pod,
+            kind,
+            since: now,
+            deadline,
+            hung: false,
+            refresh,
+            goal,
+        };
+        self.world.operations.insert(id, running);
+    }
+
+    /// Notes how a volume stands in which nothing can begin.
+    fn settle(&mut self, key: VolumeKey, rest: &Rest) {
+        let now = self.world.now;
+        let mut settled = rest.volume.is_none();
+        let volume = &mut self.volumes[key];
+        let here = volume.may_be_here();
+        let code = explain::code(rest.volume, here, &self.world);
+        if volume.standing.code != code {
+            volume.standing = Standing { code, since: now };
+            self.notices.push_back(Notice::VolumeChanged {
+                volume: volume.spec.id.clone(),
+                pod: None,
+                code,
+            });
+        }
+        for (mount, status) in volume.mounts.iter_mut().zip(&rest.mounts) {
+            settled &= status.is_none();
+            let code = explain::code(*status, mount.step.may_be_here(), &self.world);
+            if mount.standing.code != code {
+                mount.standing = Standing { code, since: now };
+                let pod = self.world.pods[mount.pod].uid.clone();
+                if !self.waits.is_empty() {
+                    self.touched_pods.push(pod.clone());
+                }
+                let volume = volume.spec.id.clone();
+                self.notices.push_back(Notice::VolumeChanged {
+                    volume,
+                    pod: Some(pod),
+                    code,
+                });
+            }
+        }
+        if volume.wake_at != rest.wake_at {
+            if let Some(at) = volume.wake_at {
+                self.timers.remove(&(at, Timer::Volume(key)));
+            }
+            if let Some(at) = rest.wake_at {
+                self.timers.insert((at, Timer::Volume(key)));
+            }
+            volume.wake_at = rest.wake_at;
+        }
+        if rest.in_use != volume.in_use_since.is_some() {
+            self.in_use_version += 1;
+            volume.in_use_since = rest.in_use.then_some(self.in_use_version);
+            if rest.in_use {
+                self.unreported.push_back((self.in_use_version, key));
+            }
+        }
+        let park = !settled && volume.spec.driver.is_some();
+        if volume.parked != park {
+            volume.parked = park;
+            if let Some(driver) = &volume.spec.driver {
+                let parked = &mut self.world.drivers.entry(driver.clone()).or_default().parked;
+                if park {
+                    parked.insert(key)
+                } else {
+                    parked.remove(&key)
+                };
+            }
+        }
+    }
+
+    fn drop_volume(&mut self, key: VolumeKey) {
+        let volume = self.volumes.remove(key);
+        if let Some(at) = volume.wake_at {
+            self.timers.remove(&(at, Timer::Volume(key)));
+        }
+        if volume.in_use_since.is_some() {
+            self.in_use_version += 1;
+        }
+        if volume.parked
+            && let Some(driver) = volume
+                .spec
+                .driver
+                .as_ref()
+                .and_then(|it| self.world.drivers.get_mut(it))
+        {
+            driver.parked.remove(&key);
+        }
+        if let Some(Cause::Object(object)) = volume.backoff.map(|it| it.trouble.cause) {
+            self.missing_objects.remove(&(object, key, None));
+        }
+    }
+
+    /// Takes an operation off the list of those that run.
+    pub(crate) fn take_running(&mut self, id: OperationId) -> Option<Running> {
+        let running = self.world.operations.remove(&id)?;
+        self.timers.remove(&(running.deadline, Timer::Hung(id)));
+        Some(running)
+    }
+
+    /// Those who wait for this pod may want an answer.
+    pub(crate) fn touch_pod(&mut self, pod: PodKey) {
+        if !self.waits.is_empty() {
+            self.touched_pods.push(self.world.pods[pod].uid.clone());
+        }
     }
 }

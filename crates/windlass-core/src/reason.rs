@@ -154,10 +154,8 @@ codes! {
     DiskNotRead = "What is on this node's disk has not been read to the end, so nothing is taken away.", "Wait; see whether the disk can be read.";
     /// What is here is not known.
     AttachmentsUnknown = "The attacher has not told what is attached, so nothing is taken away.", "See whether the attacher's objects can be read.";
-    /// A pod that ends gets nothing new.
-    PodStopping = "The pod is ending: it keeps what it has and gets nothing new.", "Nothing to do.";
-    /// Another volume of the pod, or another pod, still needs the volume.
-    StillNeeded = "The pod keeps the volume because it is finished and finished pods keep theirs.", "Delete the pod.";
+    /// The want is not known.
+    PodStopping = "All that is known of the pod is that its containers may still run, so it keeps what it has.", "End its containers.";
 
     /// What is here is not known.
     Uncertain = "Whether the volume is mounted is not certain.", "See the reason that follows; it is verified or undone by itself.";

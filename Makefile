@@ -1,0 +1,84 @@
+# The commands of this project, each the same on a laptop and in CI. `make help` lists them.
+
+# A cargo that rustup has installed is found although no profile was read, and after any other that is on the PATH.
+CARGO_HOME ?= $(HOME)/.cargo
+export PATH := $(PATH):$(CARGO_HOME)/bin
+
+# Every run uses the versions that Cargo.lock names; after a change of Cargo.toml, `cargo check` brings it up to date.
+LOCKED := --locked
+SIM := cargo run --release $(LOCKED) --package windlass-sim --
+
+# How many node lives `make test` simulates: well below a minute. `make sim` is the long run.
+TEST_SEEDS := 3000
+SIM_SEEDS := 100000
+
+.DEFAULT_GOAL := help
+# The steps of `make test` print one after the other, and cargo uses all processors by itself.
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: setup-build ## Show the engine at work on a simulated node
+	@cargo build --release $(LOCKED) --package windlass-sim
+	@cargo run --release --quiet $(LOCKED) --package windlass-sim -- demo
+
+.PHONY: test
+test: setup-check format-check lint doc unit simulate deny ## Run every check: format, lints, docs, tests, simulation, dependencies (SEEDS=n)
+	@echo '==> all passed'
+
+.PHONY: sim
+sim: setup-build ## Simulate many node lives (SEEDS=n FROM=first DAYS=n)
+	@$(SIM) run --seeds $(or $(SEEDS),$(SIM_SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(DAYS),--days $(DAYS))
+
+.PHONY: bench
+bench: setup-build ## Measure the engine and print a table
+	@cargo bench $(LOCKED) --package windlass-core
+
+.PHONY: audit
+audit: setup-build ## Look the dependencies up in the RustSec advisory database (needs cargo-deny and github.com)
+	@cargo deny $(LOCKED) check advisories
+
+.PHONY: versions
+versions: ## Print the versions of the tools
+	@scripts/versions.sh
+
+# The steps of `make test`, each a command of its own.
+
+.PHONY: format-check
+format-check:
+	@echo '==> format-check'
+	@cargo fmt --all --check
+
+.PHONY: lint
+lint:
+	@echo '==> lint'
+	@cargo clippy --workspace --all-targets $(LOCKED) -- --deny warnings
+
+.PHONY: doc
+doc:
+	@echo '==> doc'
+	@RUSTDOCFLAGS='--deny warnings' cargo doc --workspace --no-deps $(LOCKED)
+
+.PHONY: unit
+unit:
+	@echo '==> unit'
+	@cargo test --workspace $(LOCKED)
+
+.PHONY: simulate
+simulate:
+	@echo '==> simulate'
+	@$(SIM) run --seeds $(or $(SEEDS),$(TEST_SEEDS))
+
+.PHONY: deny
+deny:
+	@echo '==> deny'
+	@scripts/deny.sh
+
+# What the commands need. Quick and silent when it is there.
+
+.PHONY: setup-build setup-check
+setup-build setup-check: setup-%:
+	@scripts/setup.sh $*

@@ -1,0 +1,154 @@
+//! What pods want: each pod as its source gave it, and whether one of its mounts is wanted, not wanted, or not known to be either.
+
+use crate::{
+    actual::{Mount, VolumeKey},
+    ids::{ObjectName, OuterName, PodUid, SourceName, Time, Version},
+    label,
+    spec::{Access, Phase},
+    world::World,
+};
+use alloc::{sync::Arc, vec::Vec};
+
+/// A pod that a source has, or that was found on disk.
+#[derive(Clone)]
+pub(crate) struct Pod {
+    pub(crate) uid: PodUid,
+    pub(crate) title: Arc<str>,
+    pub(crate) source: Option<SourceName>,
+    pub(crate) version: Version,
+    pub(crate) life: Life,
+    /// In which life of its source it was given last; see [`crate::world::Source::life`].
+    pub(crate) confirmed: u64,
+    pub(crate) groups: Vec<i64>,
+    pub(crate) volumes: Vec<NamedVolume>,
+    /// The volumes of which it has a mount, named or not.
+    pub(crate) mounts: Vec<VolumeKey>,
+    /// Whether two of its mounts are at one place (E-417).
+    pub(crate) contested: bool,
+}
+
+/// What is known of a pod's life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Life {
+    /// It was found on disk and no source has spoken of it.
+    Found,
+    /// Its source has it.
+    Known(Phase),
+    /// Its source no longer has it but its containers may run (E-162).
+    Leaving,
+    /// Nobody has it.
+    Gone,
+}
+
+/// A volume as the pod names it.
+#[derive(Clone)]
+pub(crate) struct NamedVolume {
+    pub(crate) name: OuterName,
+    pub(crate) is: Resolved,
+}
+
+/// What a name turned out to be.
+#[derive(Clone)]
+pub(crate) enum Resolved {
+    Volume(VolumeKey),
+    Unknown {
+        text: Arc<str>,
+        waits_on: Option<ObjectName>,
+        since: Time,
+    },
+    Invalid {
+        text: Arc<str>,
+        since: Time,
+    },
+}
+
+/// How a pod uses a volume that it names, under however many names.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Used {
+    pub(crate) access: Access,
+    pub(crate) revision: u64,
+    pub(crate) label: label::Wish,
+}
+
+/// Whether a mount is wanted (I-1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wanting {
+    Wanted,
+    /// Positively known. Only this takes anything away.
+    NotWanted,
+    Unknown(Ignorance),
+}
+
+/// Why it is not known whether a mount is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ignorance {
+    /// Not every source has spoken, or not all is read.
+    Start,
+    /// A volume of the pod could not be looked up, and it may be this one.
+    Lookup,
+    /// The pod has another volume at the same place; this one is older and stays.
+    Identity,
+    /// All that is known of the pod is that its containers may run.
+    Containers,
+}
+
+impl Pod {
+    pub(crate) fn new(uid: PodUid) -> Self {
+        Self {
+            title: Arc::from(uid.as_str()),
+            uid,
+            source: None,
+            version: Version::NONE,
+            life: Life::Found,
+            confirmed: 0,
+            groups: Vec::new(),
+            volumes: Vec::new(),
+            mounts: Vec::new(),
+            contested: false,
+        }
+    }
+
+    /// Has it a volume of which nothing is known but the name?
+    fn has_unknown_volume(&self) -> bool {
+        self.volumes
+            .iter()
+            .any(|it| matches!(it.is, Resolved::Unknown { .. }))
+    }
+
+    /// What it calls this volume; it may have several names for it (E-59).
+    pub(crate) fn names_of(&self, volume: VolumeKey) -> impl Iterator<Item = &OuterName> {
+        self.volumes.iter().filter_map(move |it| match it.is {
+            Resolved::Volume(key) if key == volume => Some(&it.name),
+            Resolved::Volume(_) | Resolved::Unknown { .. } | Resolved::Invalid { .. } => None,
+        })
+    }
+}
+
+/// Whether this mount is wanted, from what its pod is and says.
+pub(crate) fn wanting(mount: &Mount, world: &World) -> Wanting {
+    let pod = &world.pods[mount.pod];
+    let keeps = mount.step.may_be_here();
+    match (pod.life, &mount.used) {
+        (Life::Found, _) => Wanting::Unknown(Ignorance::Start),
+        (Life::Gone, _) => Wanting::NotWanted,
+        (Life::Known(Phase::Finished), _) if !world.keep_terminated => Wanting::NotWanted,
+        (Life::Known(Phase::Running), Some(_)) => Wanting::Wanted,
+        (Life::Known(Phase::Stopping | Phase::Finished) | Life::Leaving, Some(_)) => {
+            if keeps {
+                Wanting::Wanted
+            } else {
+                Wanting::NotWanted
+            }
+        }
+        (Life::Leaving, None) if pod.source.is_none() => Wanting::Unknown(Ignorance::Containers),
+        (Life::Known(_) | Life::Leaving, None) => {
+            if pod.has_unknown_volume() {
+                Wanting::Unknown(Ignorance::Lookup)
+            } else if pod.contested {
+                Wanting::Unknown(Ignorance::Identity)
+            } else {
+                Wanting::NotWanted
+            }
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Turns what planning waits for into reasons for people (I-7).
+
+use crate::{
+    actual::{Mount, Standing, Volume, VolumeKey},
+    backoff::Backoff,
+    desired::{Ignorance, Pod, Resolved},
+    event::Attachment,
+    ids::OperationId,
+    operation::{Cause, Kind},
+    plan::{Status, Wait},
+    reason::{Code, Reason, WaitsOn},
+    step::{Doubt, Step},
+    table::Table,
+    world::World,
+};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+
+/// How something stands that planning found settled, or waiting.
+pub(crate) fn code(status: Status, here: bool, world: &World) -> Code {
+    let Some(wait) = status else {
+        return if here { Code::Mounted } else { Code::Idle };
+    };
+    match wait {
+        Wait::Running(operation) => running_code(operation, world),
+        Wait::Busy(_) => Code::VolumeBusy,
+        Wait::Backoff(_) => Code::BackingOff,
+        Wait::Driver => Code::DriverMissing,
+        Wait::Report => Code::NotReported,
+        Wait::Attacher => Code::WaitingForAttacher,
+        Wait::AttachmentLost => Code::AttachmentLost,
+        Wait::Attach => Code::NotAttached,
+        Wait::Stage => Code::NotStaged,
+        Wait::Growth => Code::ExpansionPending,
+        Wait::OtherPod(_) => Code::OtherPod,
+        Wait::LabelConflict(_) => Code::LabelConflict,
+        Wait::LabelMismatch => Code::LabelMismatch,
+        Wait::Identity(_) | Wait::Ignorance(Ignorance::Identity) => Code::IdentityChanged,
+        Wait::Start | Wait::Ignorance(Ignorance::Start) => start_code(world),
+        Wait::Ignorance(Ignorance::Lookup) => Code::LookupFailed,
+        Wait::Ignorance(Ignorance::Containers) => Code::PodStopping,
+    }
+}
+
+fn running_code(operation: OperationId, world: &World) -> Code {
+    let Some(running) = world.operations.get(&operation) else {
+        return Code::VolumeBusy;
+    };
+    if running.hung {
+        return Code::Hung;
+    }
+    match running.kind {
+        Kind::Attach => Code::Attaching,
+        Kind::Stage => Code::Staging,
+        Kind::Publish if running.refresh => Code::Refreshing,
+        Kind::Publish => Code::Publishing,
+        Kind::Expand => Code::Expanding,
+        Kind::Unpublish => Code::Unpublishing,
+        Kind::Unstage => Code::Unstaging,
+        Kind::Detach => Code::Detaching,
+    }
+}
+
+/// Why nothing may be taken away yet.
+fn start_code(world: &World) -> Code {
+    if !world.start.disk_read {
+        Code::DiskNotRead
+    } else if world.incomplete_source().is_some() {
+        Code::SourceIncomplete
+    } else {
+        Code::AttachmentsUnknown
+    }
+}
+
+/// Collects the chain for one volume or mount.
+pub(crate) struct Explainer<'a> {
+    pub(crate) volumes: &'a Table<Volume>,
+    pub(crate) world: &'a World,
+    pub(crate) key: VolumeKey,
+}
+
+impl Explainer<'_> {
+    fn volume(&self) -> &Volume {
+        &self.volumes[self.key]
+    }
+
+    /// Why the volume itself is not settled.
+    pub(crate) fn volume_chain(&self, status: Status) -> Vec<Reason> {
+        let volume = self.volume();
+        let mut chain = Vec::new();
+        if let Some(wait) = status {
+            self.link(
+                &mut chain,
+                wait,
+                status,
+                volume.standing,
+                volume.backoff.as_deref(),
+            );
+            if let Step::Uncertain(doubt) = volume.stage {
+                chain.push(doubt_reason(doubt, "stage", volume.standing));
+            }
+        }
+        chain
+    }
+
+    /// Why a pod's mount is not settled; what the volume waits for follows where the mount waits for the volume.
+    pub(crate) fn mount_chain(
+        &self,
+        mount: &Mount,
+        status: Status,
+        volume_status: Status,
+    ) -> Vec<Reason> {
+        let mut chain = Vec::new();
+        let Some(wait) = status else { return chain };
+        self.link(
+            &mut chain,
+            wait,
+            volume_status,
+            mount.standing,
+            mount.backoff.as_deref(),
+        );
+        if let Step::Uncertain(doubt) = mount.step {
+            chain.push(doubt_reason(doubt, "publish", mount.standing));
+        }
+        chain
+    }
+
+    fn link(
+        &self,
+        chain: &mut Vec<Reason>,
+        wait: Wait,
+        volume_status: Status,
+        standing: Standing,
+        backoff: Option<&Backoff>,
+    ) {
+        let volume = self.volume();
+        let code = code(Some(wait), true, self.world);
+        let mut reason = Reason {
+            code,
+            text: String::from(code.meaning()),
+            since: standing.since,
+            attempts: backoff.map_or(0, |it| it.failures),
+            next_try: None,
+            waits_on: WaitsOn::Nothing,
+        };
+        match wait {
+            Wait::Running(operation) => {
+                self.operation(&mut reason, operation);
+                chain.push(reason);
+                chain.extend(backoff.map(|it| failure(it, standing)));
+            }
+            Wait::Busy(operation) => {
+                reason.waits_on = WaitsOn::Operation(operation);
+                if let Some(running) = self.world.operations.get(&operation) {
+                    reason.text =
+                        format!("{} {operation} of the same volume is running", running.kind);
+                }
+                chain.push(reason.clone());
+                reason.code = running_code(operation, self.world);
+                reason.attempts = 0;
+                self.operation(&mut reason, operation);
+                chain.push(reason);
+            }
+            Wait::Backoff(retry_at) => {
+                reason.next_try = Some(retry_at);
+                reason.waits_on = WaitsOn::Time;
+                if let Some(backoff) = backoff {
+                    reason.text = format!(
+                        "{} failed {} times in a row",
+                        backoff.kind, backoff.failures
+                    );
+                }
+                chain.push(reason);
+                chain.extend(backoff.map(|it| failure(it, standing)));
+            }
+            Wait::Driver => {
+                if let Some(driver) = &volume.spec.driver {
+                    reason.text = format!("driver {driver} is not registered on this node");
+                    reason.waits_on = WaitsOn::Driver(driver.clone());
+                }
+                chain.push(reason);
+            }
+            Wait::Report => {
+                reason.waits_on = WaitsOn::Report;
+                chain.push(reason);
+            }
+            Wait::Attacher | Wait::AttachmentLost => {
+                reason.waits_on = WaitsOn::Attacher;
+                chain.push(reason.clone());
+                if let Some(Attachment::Failed { text, exhausted }) =
+                    self.world.attachment(volume.id())
+                {
+                    reason.code = if *exhausted {
+                        Code::AttachLimit
+                    } else {
+                        Code::AttachFailed
+                    };
+                    reason.text = text.to_string();
+                    chain.push(reason);
+                }
+            }
+            Wait::Attach | Wait::Stage | Wait::Growth => {
+                chain.push(reason);
+                chain.extend(self.volume_chain(volume_status));
+            }
+            Wait::OtherPod(pod) | Wait::LabelConflict(pod) => {
+                let pod = &self.world.pods[pod];
+                reason.text = format!("{} (pod {})", code.meaning(), pod.title);
+                reason.waits_on = WaitsOn::Pod(pod.uid.clone());
+                chain.push(reason);
+            }
+            Wait::Identity(other) => {
+                let other = self.volumes[other].id();
+                reason.text = format!(
+                    "the pod has volume {other} at this place, which stays while the pod is here"
+                );
+                reason.waits_on = WaitsOn::Volume(other.clone());
+                chain.push(reason);
+            }
+            Wait::Start | Wait::Ignorance(Ignorance::Start) => {
+                reason.waits_on = match code {
+                    Code::DiskNotRead => WaitsOn::Disk,
+                    Code::AttachmentsUnknown => WaitsOn::Attacher,
+                    _ => self
+                        .world
+                        .incomplete_source()
+                        .cloned()
+                        .map_or(WaitsOn::Nothing, WaitsOn::Source),
+                };
+                if let WaitsOn::Source(source) = &reason.waits_on {
+                    reason.text = format!(
+                        "source {source} has not told all it has, so nothing is taken away"
+                    );
+                }
+                chain.push(reason);
+            }
+            Wait::LabelMismatch | Wait::Ignorance(_) => chain.push(reason),
+        }
+    }
+
+    fn operation(&self, reason: &mut Reason, operation: OperationId) {
+        reason.waits_on = WaitsOn::Operation(operation);
+        if let Some(running) = self.world.operations.get(&operation) {
+            reason.since = running.since;
+            let state = if running.hung {
+                "has not answered in its time"
+            } else {
+                "is running"
+            };
+            reason.text = format!("{} {operation} {state}", running.kind);
+        }
+    }
+}
+
+/// The last failure, as the deepest reason known.
+fn failure(backoff: &Backoff, standing: Standing) -> Reason {
+    let (code, waits_on) = match &backoff.trouble.cause {
+        Cause::Driver => (Code::DriverMissing, WaitsOn::Time),
+        Cause::Object(object) => (Code::ObjectMissing, WaitsOn::Object(object.clone())),
+        Cause::InUse | Cause::Infeasible | Cause::NotSupported | Cause::Other => {
+            (Code::Failed, WaitsOn::Nothing)
+        }
+    };
+    Reason {
+        code,
+        text: backoff.trouble.text.to_string(),
+        since: standing.since,
+        attempts: backoff.failures,
+        next_try: Some(backoff.retry_at),
+        waits_on,
+    }
+}
+
+fn doubt_reason(doubt: Doubt, step: &str, standing: Standing) -> Reason {
+    let (code, text) = match doubt {
+        Doubt::Unanswered => (
+            Code::Uncertain,
+            format!("an earlier {step} ended without a clear answer"),
+        ),
+        Doubt::HalfGone => (
+            Code::Uncertain,
+            format!("undoing {step} failed, so it may be half gone"),
+        ),
+        Doubt::Found => (
+            Code::Uncertain,
+            format!("found at start without proof that the {step} is whole"),
+        ),
+        Doubt::Vanished => (
+            Code::MountVanished,
+            String::from(Code::MountVanished.meaning()),
+        ),
+        Doubt::Replaced => (
+            Code::MountReplaced,
+            String::from(Code::MountReplaced.meaning()),
+        ),
+    };
+    Reason {
+        code,
+        text,
+        since: standing.since,
+        attempts: 0,
+        next_try: None,
+        waits_on: WaitsOn::Nothing,
+    }
+}
+
+/// Why a name of a pod is no volume yet; nothing if it is one.
+pub(crate) fn unresolved(is: &Resolved) -> Option<Reason> {
+    let (code, text, since, object) = match is {
+        Resolved::Volume(_) => return None,
+        Resolved::Unknown {
+            text,
+            waits_on,
+            since,
+        } => (Code::LookupFailed, text, since, waits_on.clone()),
+        Resolved::Invalid { text, since } => (Code::Invalid, text, since, None),
+    };
+    let waits_on = object.map_or(WaitsOn::Nothing, WaitsOn::Object);
+    Some(Reason {
+        code,
+        text: text.to_string(),
+        since: *since,
+        attempts: 0,
+        next_try: None,
+        waits_on,
+    })
+}
+
+/// The pod errors of the kubelet that come from sharing a volume (E-87, E-118); the others are in the pod itself.
+pub(crate) fn sharing_error(
+    wait: Wait,
+    mount: &Mount,
+    volume: &Volume,
+    world: &World,
+) -> Option<String> {
+    let label_of = |mount: Option<&Mount>| {
+        let used = mount.and_then(|it| it.used.as_ref());
+        used.and_then(|it| it.label.original.clone())
+            .unwrap_or_default()
+    };
+    match wait {
+        Wait::LabelConflict(first) => Some(format!(
+            "conflicting SELinux labels of volume {}: \"{}\" and \"{}\"",
+            volume.spec.inner_name,
+            label_of(volume.mount(first)),
+            label_of(Some(mount)),
+        )),
+        Wait::LabelMismatch => Some(format!(
+            "waiting for unmount of volume \"{}\", because it is already mounted to a different pod with a different \
+             SELinux label",
+            volume.id()
+        )),
+        Wait::Identity(_) => Some(format!(
+            "pod {} already has another volume at the place of volume {}",
+            world.pods[mount.pod].title,
+            volume.id()
+        )),
+        Wait::Running(_)
+        | Wait::Busy(_)
+        | Wait::Backoff(_)
+        | Wait::Driver
+        | Wait::Report
+        | Wait::Attacher
+        | Wait::AttachmentLost
+        | Wait::Attach
+        | Wait::Stage
+        | Wait::Growth
+        | Wait::OtherPod(_)
+        | Wait::Start
+        | Wait::Ignorance(_) => None,
+    }
+}
+
+/// Whether a pod's volumes are all resolved; used by those who wait for it.
+pub(crate) fn unresolved_names(
+    pod: &Pod,
+) -> impl Iterator<Item = (&crate::ids::OuterName, Reason)> {
+    pod.volumes
+        .iter()
+        .filter_map(|it| Some((&it.name, unresolved(&it.is)?)))
+}

@@ -1,0 +1,538 @@
+//! Compares what is wanted with what is held, for one volume, and says what comes next. Nothing else decides.
+//!
+//! The order inside one volume is the kubelet's (E-181, E-183): take it from pods that do not want it; attach, stage and
+//! publish for those that do; grow it; unstage; detach. Planning changes nothing and looks at one volume and the facts
+//! around it, so planning a volume that nothing happened to gives what it gave before.
+
+use crate::{
+    actual::{Mount, PodKey, Volume, VolumeKey},
+    backoff::Backoff,
+    desired::{Ignorance, Life, Wanting, wanting},
+    event::Attachment,
+    ids::{OperationId, Time},
+    label,
+    operation::{Action, Kind},
+    spec::{Attach, Concurrency, Phase, Refresh, Sharing},
+    step::Step,
+    table::Table,
+    world::World,
+};
+use alloc::{sync::Arc, vec::Vec};
+
+/// The plan for one volume.
+pub(crate) enum Plan {
+    /// This must begin; then the volume is planned again.
+    Run(Action),
+    /// Nothing can begin.
+    Rest(Rest),
+}
+
+/// How a volume stands in which nothing can begin.
+pub(crate) struct Rest {
+    pub(crate) volume: Status,
+    /// One for each of [`Volume::mounts`].
+    pub(crate) mounts: Vec<Status>,
+    /// Whether it belongs to the set of volumes in use (E-38).
+    pub(crate) in_use: bool,
+    /// When it must be planned again even if nothing happens.
+    pub(crate) wake_at: Option<Time>,
+}
+
+/// Settled, or waiting for this.
+pub(crate) type Status = Option<Wait>;
+
+/// What a volume or a pod's mount of it waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// Its own operation must end.
+    Running(OperationId),
+    /// Another operation of the volume must end.
+    Busy(OperationId),
+    /// The time of the next try must come.
+    Backoff(Time),
+    /// The driver must register.
+    Driver,
+    /// The volume must be reported as in use.
+    Report,
+    /// The attacher must attach it.
+    Attacher,
+    /// The attacher must attach it again.
+    AttachmentLost,
+    /// The volume must be attached first.
+    Attach,
+    /// The volume must be staged first.
+    Stage,
+    /// The volume must grow first.
+    Growth,
+    /// The pod that has it must let go (RWOP).
+    OtherPod(PodKey),
+    /// The pod that came first has another label.
+    LabelConflict(PodKey),
+    /// What is mounted with another label must go first.
+    LabelMismatch,
+    /// The pod's older volume at the same place must go first.
+    Identity(VolumeKey),
+    /// The start must be over before anything is taken away.
+    Start,
+    /// Whether it is wanted must become known.
+    Ignorance(Ignorance),
+}
+
+/// What comes next for a volume or a mount.
+enum Next {
+    Settled,
+    Run(Action),
+    Wait(Wait),
+}
+
+/// Plans one volume.
+pub(crate) fn plan(key: VolumeKey, volumes: &Table<Volume>, world: &World) -> Plan {
+    let mut planner = Planner::new(key, volumes, world);
+    let mut mounts: Vec<Status> = planner.wants.iter().map(|_| None).collect();
+    for index in 0..mounts.len() {
+        if planner.wants[index] != Wanting::Wanted {
+            mounts[index] = match planner.release(index) {
+                Next::Settled => None,
+                Next::Wait(wait) => Some(wait),
+                Next::Run(action) => return Plan::Run(action),
+            };
+        }
+    }
+    let volume = match planner.alone() {
+        Next::Settled => None,
+        Next::Wait(wait) => Some(wait),
+        Next::Run(action) => return Plan::Run(action),
+    };
+    for index in 0..mounts.len() {
+        if planner.wants[index] == Wanting::Wanted {
+            mounts[index] = match planner.provide(index) {
+                Next::Settled => None,
+                Next::Wait(wait) => Some(wait),
+                Next::Run(action) => return Plan::Run(action),
+            };
+        }
+    }
+    Plan::Rest(Rest {
+        volume,
+        mounts,
+        in_use: planner.in_use(),
+        wake_at: planner.wake_at,
+    })
+}
+
+/// One volume on the way through its plan.
+struct Planner<'a> {
+    key: VolumeKey,
+    volume: &'a Volume,
+    volumes: &'a Table<Volume>,
+    world: &'a World,
+    /// One for each of the volume's mounts.
+    wants: Vec<Wanting>,
+    /// The pod whose label counts: the first that wants it and may have it, else the first that wants it.
+    lead: Option<usize>,
+    /// A publish or refresh that runs for one of the pods.
+    publishing: Option<OperationId>,
+    /// An unpublish that runs for one of the pods.
+    unpublishing: Option<OperationId>,
+    /// Whether growing waits for the operations of pods to end, so that no new one may begin.
+    draining: bool,
+    /// When the first wait is over by itself.
+    wake_at: Option<Time>,
+}
+
+/// Whether the volume can be used as far as attaching goes.
+enum Attachedness {
+    Ready,
+    /// Somebody else has to do something.
+    Missing(Wait),
+    /// This node has to attach it.
+    Ours,
+}
+
+/// When a mount is brought up to date.
+enum Due {
+    Never,
+    Now,
+    At(Time),
+}
+
+impl<'a> Planner<'a> {
+    fn new(key: VolumeKey, volumes: &'a Table<Volume>, world: &'a World) -> Self {
+        let volume = &volumes[key];
+        let wants: Vec<Wanting> = volume.mounts.iter().map(|it| wanting(it, world)).collect();
+        let wanted = |index: &usize| wants[*index] == Wanting::Wanted;
+        let lead = (0..wants.len())
+            .filter(wanted)
+            .find(|&it| volume.mounts[it].step.may_be_here())
+            .or_else(|| (0..wants.len()).find(wanted));
+        let mut publishing = None;
+        let mut unpublishing = None;
+        for mount in &volume.mounts {
+            match mount.step {
+                Step::Undoing(operation) => unpublishing = Some(operation),
+                Step::Doing { operation, .. } => publishing = Some(operation),
+                Step::Absent | Step::Held(_) | Step::Uncertain(_) => {}
+            }
+            publishing = publishing.or(mount.refreshing);
+        }
+        let (draining, wake_at) = (false, None);
+        Self {
+            key,
+            volume,
+            volumes,
+            world,
+            wants,
+            lead,
+            publishing,
+            unpublishing,
+            draining,
+            wake_at,
+        }
+    }
+
+    /// A mount that is not wanted, or of which that is not known.
+    fn release(&mut self, index: usize) -> Next {
+        let mount = &self.volume.mounts[index];
+        if let Some(operation) = mount.operation() {
+            return Next::Wait(Wait::Running(operation));
+        }
+        if let Wanting::Unknown(ignorance) = self.wants[index] {
+            return Next::Wait(Wait::Ignorance(ignorance));
+        }
+        if !mount.step.may_be_here() {
+            return Next::Settled;
+        }
+        if !self.world.start.may_take_away {
+            return Next::Wait(Wait::Start);
+        }
+        let others = match self.volume.spec.capabilities.concurrency {
+            Concurrency::Alone => self.publishing.or(self.unpublishing),
+            Concurrency::ReleasesOverlap => self.publishing,
+            Concurrency::PodsOverlap => None,
+        };
+        if let Some(operation) = self.volume.operation().or(others) {
+            return Next::Wait(Wait::Busy(operation));
+        }
+        if let Some(wait) = self.hindrance(Kind::Unpublish, mount.backoff.as_deref()) {
+            return Next::Wait(wait);
+        }
+        Next::Run(Action::Unpublish {
+            pod: self.world.pods[mount.pod].uid.clone(),
+        })
+    }
+
+    /// What the volume does alone: attach, stage, expand, unstage, detach.
+    fn alone(&mut self) -> Next {
+        if let Some(operation) = self.volume.operation() {
+            return Next::Wait(Wait::Running(operation));
+        }
+        let next = if self.lead.is_none() {
+            self.take_down()
+        } else {
+            self.bring_up()
+        };
+        let Next::Run(action) = next else { return next };
+        if let Some(wait) = self.hindrance(action.kind(), self.volume.backoff.as_deref()) {
+            return Next::Wait(wait);
+        }
+        if let Some(operation) = self.publishing.or(self.unpublishing) {
+            // Pods that come and go could keep a volume from ever growing.
+            self.draining = matches!(action, Action::Expand { .. });
+            return Next::Wait(Wait::Busy(operation));
+        }
+        Next::Run(action)
+    }
+
+    /// Somebody wants it: attach, stage, expand.
+    fn bring_up(&self) -> Next {
+        let volume = self.volume;
+        if self.label_mismatch() {
+            return match self.take_down() {
+                Next::Settled => Next::Wait(Wait::LabelMismatch),
+                next => next,
+            };
+        }
+        let stages = volume.spec.capabilities.stage;
+        let provided = if stages {
+            volume.stage.held().is_some()
+        } else {
+            self.wanted_mounts().all(|it| it.step.held().is_some())
+        };
+        match self.attachedness() {
+            Attachedness::Ready => {}
+            Attachedness::Ours => return Next::Run(Action::Attach),
+            Attachedness::Missing(wait) if !provided => return Next::Wait(wait),
+            Attachedness::Missing(Wait::Attacher) if self.world.start.attachments_complete => {
+                return Next::Wait(Wait::AttachmentLost);
+            }
+            // All is there already, and that the report is on its way is nothing to wait for.
+            Attachedness::Missing(_) => {}
+        }
+        if stages && volume.stage.held().is_none() {
+            let label = self.lead.and_then(|it| self.label(it));
+            return Next::Run(Action::Stage {
+                after: volume.stage.earlier(),
+                label,
+            });
+        }
+        let grower = volume.mounts.iter().find(|it| it.can_grow());
+        if let (Some(to_bytes), Some(from_bytes), Some(mount)) =
+            (volume.grows_to(), volume.size_bytes, grower)
+        {
+            let pod = self.world.pods[mount.pod].uid.clone();
+            return Next::Run(Action::Expand {
+                pod,
+                from_bytes,
+                to_bytes,
+            });
+        }
+        Next::Settled
+    }
+
+    /// Nobody wants it, or not with the label it has: unstage, then detach.
+    fn take_down(&self) -> Next {
+        let volume = self.volume;
+        let in_pods = volume.mounts.iter().any(|it| it.step.may_be_here());
+        if in_pods || !volume.may_be_here() {
+            return Next::Settled;
+        }
+        if !self.world.start.may_take_away {
+            return Next::Wait(Wait::Start);
+        }
+        if volume.stage.may_be_here() {
+            Next::Run(Action::Unstage)
+        } else if self.lead.is_none() {
+            Next::Run(Action::Detach)
+        } else {
+            Next::Settled
+        }
+    }
+
+    /// A mount that is wanted.
+    fn provide(&mut self, index: usize) -> Next {
+        let mount = &self.volume.mounts[index];
+        if let Some(operation) = mount.operation() {
+            return Next::Wait(Wait::Running(operation));
+        }
+        if let Some(published) = mount.step.held() {
+            match self.refresh_due(mount) {
+                Due::Now => {}
+                Due::Never if published.awaits_growth => return Next::Wait(Wait::Growth),
+                Due::Never => return Next::Settled,
+                Due::At(at) => {
+                    self.wake_at(at);
+                    return if published.awaits_growth {
+                        Next::Wait(Wait::Growth)
+                    } else {
+                        Next::Settled
+                    };
+                }
+            }
+        } else if let Some(wait) = self.obstacle(index) {
+            return Next::Wait(wait);
+        }
+        let others = match self.volume.spec.capabilities.concurrency {
+            Concurrency::PodsOverlap if !self.draining => None,
+            Concurrency::Alone | Concurrency::ReleasesOverlap | Concurrency::PodsOverlap => {
+                self.publishing.or(self.unpublishing)
+            }
+        };
+        if let Some(operation) = self.volume.operation().or(others) {
+            return Next::Wait(Wait::Busy(operation));
+        }
+        if let Some(wait) = self.hindrance(Kind::Publish, mount.backoff.as_deref()) {
+            return Next::Wait(wait);
+        }
+        let Some(used) = &mount.used else {
+            return Next::Settled;
+        };
+        Next::Run(Action::Publish {
+            pod: self.world.pods[mount.pod].uid.clone(),
+            after: mount.step.earlier(),
+            access: used.access,
+            revision: used.revision,
+            label: self.label(index),
+        })
+    }
+
+    /// What stands between a pod and its publish, apart from other operations.
+    fn obstacle(&self, index: usize) -> Option<Wait> {
+        let volume = self.volume;
+        let mount = &volume.mounts[index];
+        if let Some(lead) = self.lead
+            && let (Some(mine), Some(first)) = (self.wish(index), self.wish(lead))
+            && !mine.agrees_with(first)
+        {
+            return Some(Wait::LabelConflict(volume.mounts[lead].pod));
+        }
+        if let Some(older) = self.other_at_this_place(mount) {
+            return Some(Wait::Identity(older));
+        }
+        if volume.spec.sharing == Sharing::OnePod
+            && let Some(other) = self.other_holder(index)
+        {
+            return Some(Wait::OtherPod(other));
+        }
+        if self.label_mismatch() {
+            return Some(Wait::LabelMismatch);
+        }
+        if !matches!(self.attachedness(), Attachedness::Ready) {
+            return Some(Wait::Attach);
+        }
+        (volume.spec.capabilities.stage && volume.stage.held().is_none()).then_some(Wait::Stage)
+    }
+
+    /// The pod that has a volume which only one may have (E-122). Of two that may have it, the first goes on.
+    fn other_holder(&self, index: usize) -> Option<PodKey> {
+        let mounts = &self.volume.mounts;
+        let mine = mounts[index].step.may_be_here();
+        let goes_first = |it: &usize| *it != index && (!mine || *it < index);
+        let mut others = (0..mounts.len()).filter(goes_first);
+        others
+            .find(|&it| mounts[it].step.may_be_here())
+            .map(|it| mounts[it].pod)
+    }
+
+    /// Another volume that the same pod may have at this volume's place (E-417). Of two, the first goes on.
+    fn other_at_this_place(&self, mount: &Mount) -> Option<VolumeKey> {
+        let pod = &self.world.pods[mount.pod];
+        if !pod.contested {
+            return None;
+        }
+        let mine = mount.step.may_be_here();
+        let before_mine = pod.mounts.iter().take_while(|it| **it != self.key);
+        let after_mine = pod
+            .mounts
+            .iter()
+            .skip_while(|it| **it != self.key)
+            .skip(1)
+            .filter(|_| !mine);
+        let has = |it: &&VolumeKey| {
+            let other = &self.volumes[**it];
+            same_place(other, self.volume)
+                && other
+                    .mount(mount.pod)
+                    .is_some_and(|it| it.step.may_be_here())
+        };
+        before_mine.chain(after_mine).find(has).copied()
+    }
+
+    fn attachedness(&self) -> Attachedness {
+        let volume = self.volume;
+        match volume.spec.capabilities.attach {
+            Attach::NotNeeded => Attachedness::Ready,
+            Attach::ByNode if volume.attach.held().is_some() => Attachedness::Ready,
+            Attach::ByNode => Attachedness::Ours,
+            Attach::ByController => {
+                let staged = volume.stage.held().is_some();
+                match self.world.attachment(volume.id()) {
+                    // It was staged in an earlier life, so it was reported then and still is (E-39, E-197).
+                    None if staged && !self.world.start.attachments_complete => Attachedness::Ready,
+                    Some(Attachment::Attached { .. }) if staged || self.is_reported() => {
+                        Attachedness::Ready
+                    }
+                    Some(Attachment::Attached { .. }) => Attachedness::Missing(Wait::Report),
+                    None | Some(Attachment::Detached | Attachment::Failed { .. }) => {
+                        Attachedness::Missing(Wait::Attacher)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Is it known to stand in the report that the attacher reads (E-188)?
+    fn is_reported(&self) -> bool {
+        self.volume
+            .in_use_since
+            .is_some_and(|it| it <= self.world.reported_version)
+    }
+
+    fn wish(&self, index: usize) -> Option<&label::Wish> {
+        self.volume.mounts[index].used.as_ref().map(|it| &it.label)
+    }
+
+    /// The label to mount with: what it is mounted with already, else what the pod asks for.
+    fn label(&self, index: usize) -> Option<Arc<str>> {
+        match &self.volume.label {
+            Some(held) => held.clone(),
+            None => self.wish(index)?.effective().cloned(),
+        }
+    }
+
+    /// Is it still mounted with another label than the pods that want it now ask for (E-118)?
+    ///
+    /// A pod that has it keeps it with the label it has: a mount is not taken from a pod that wants it (I-1).
+    fn label_mismatch(&self) -> bool {
+        let (Some(lead), Some(held)) = (self.lead, &self.volume.label) else {
+            return false;
+        };
+        let wanted = self.wish(lead).and_then(label::Wish::effective);
+        !self.volume.mounts[lead].step.may_be_here() && wanted != held.as_ref()
+    }
+
+    fn refresh_due(&self, mount: &Mount) -> Due {
+        let (Some(published), Some(used)) = (mount.step.held(), &mount.used) else {
+            return Due::Never;
+        };
+        if self.world.pods[mount.pod].life != Life::Known(Phase::Running) {
+            return Due::Never;
+        }
+        match self.volume.spec.capabilities.refresh {
+            Refresh::Never => Due::Never,
+            Refresh::OnChange | Refresh::Every(_) if published.revision != used.revision => {
+                Due::Now
+            }
+            Refresh::OnChange => Due::Never,
+            Refresh::Every(period) => {
+                let at = published.at + period;
+                if at <= self.world.now {
+                    Due::Now
+                } else {
+                    Due::At(at)
+                }
+            }
+        }
+    }
+
+    /// What keeps an operation from beginning that has nothing to do with other operations.
+    fn hindrance(&mut self, kind: Kind, backoff: Option<&Backoff>) -> Option<Wait> {
+        if !self
+            .world
+            .driver_is_registered(self.volume.spec.driver.as_ref())
+        {
+            return Some(Wait::Driver);
+        }
+        let retry_at = backoff
+            .filter(|it| it.kind == kind && it.retry_at > self.world.now)?
+            .retry_at;
+        self.wake_at(retry_at);
+        Some(Wait::Backoff(retry_at))
+    }
+
+    fn wake_at(&mut self, at: Time) {
+        self.wake_at = Some(self.wake_at.map_or(at, |it| it.min(at)));
+    }
+
+    fn wanted_mounts(&self) -> impl Iterator<Item = &Mount> {
+        let wanted = |(mount, want): (_, &Wanting)| (*want == Wanting::Wanted).then_some(mount);
+        self.volume
+            .mounts
+            .iter()
+            .zip(&self.wants)
+            .filter_map(wanted)
+    }
+
+    /// A volume that must be attached and is wanted, or that may be here, is in use.
+    fn in_use(&self) -> bool {
+        let attachable = self.volume.spec.capabilities.attach != Attach::NotNeeded;
+        let wanted_or_here = self.lead.is_some() || self.volume.may_be_here();
+        (attachable && wanted_or_here) || self.volume.attach.may_be_here()
+    }
+}
+
+/// Would both be at one place below a pod?
+pub(crate) fn same_place(one: &Volume, other: &Volume) -> bool {
+    one.spec.inner_name == other.spec.inner_name
+        && one.spec.plugin == other.spec.plugin
+        && one.spec.mode == other.spec.mode
+}

@@ -1,0 +1,471 @@
+//! Pods coming, changing and going, and the sources they come from.
+
+use crate::{
+    actual::{Growth, Mount, PodKey, Volume, VolumeKey},
+    desired::{Life, NamedVolume, Pod, Resolved, Used},
+    engine::Engine,
+    event::Containers,
+    ids::{OuterName, PodUid, SourceName, Time, Version},
+    notice::Notice,
+    oddity::Oddity,
+    plan::same_place,
+    spec::{self, Access, Identity, Mode, PodVolume, Use, VolumeSpec, Want},
+    step::{Doubt, Step},
+};
+use alloc::{format, string::String, sync::Arc, vec::Vec};
+use core::mem;
+
+impl Engine {
+    pub(crate) fn pod_applied(&mut self, given: spec::Pod) {
+        if given.uid.as_str().is_empty() {
+            self.odd(Oddity::EmptyName, format!("pod {} has no uid", given.name));
+            return;
+        }
+        let life = match self.world.sources.get(&given.source) {
+            Some(source) => source.life,
+            None => {
+                let text = format!(
+                    "pod {} comes from source {}, which was not announced",
+                    given.name, given.source
+                );
+                self.odd(Oddity::UnknownSource, text);
+                0
+            }
+        };
+        let key = self.pod_entry(&given.uid);
+        if let Some(oddity) = self.not_news(key, &given) {
+            self.odd(
+                oddity,
+                format!(
+                    "pod {} in version {} from {}",
+                    given.name, given.version.0, given.source
+                ),
+            );
+            return;
+        }
+        let pod = &mut self.world.pods[key];
+        pod.title = given.name;
+        pod.source = Some(given.source);
+        pod.version = given.version;
+        pod.life = Life::Known(given.phase);
+        pod.confirmed = life;
+        pod.groups = given.groups;
+        self.name_volumes(key, given.volumes);
+        self.touch_pod(key);
+        self.touch_volumes_of(key);
+    }
+
+    /// Why what a source says of a pod is to be ignored; nothing if it is not.
+    fn not_news(&self, key: PodKey, given: &spec::Pod) -> Option<Oddity> {
+        let pod = &self.world.pods[key];
+        let known = matches!(pod.life, Life::Known(_));
+        if known && pod.source.as_ref().is_some_and(|it| *it != given.source) {
+            return Some(Oddity::OtherSource);
+        }
+        is_older(given.version, pod.version).then_some(Oddity::StaleVersion)
+    }
+
+    pub(crate) fn pod_gone(&mut self, uid: &PodUid, version: Version, containers: Containers) {
+        let key = match (self.world.pod(uid), containers) {
+            (Some(key), _) => key,
+            // Nobody knows it, but its containers may run: what is found of it must stay (E-162).
+            (None, Containers::MayRun) if !uid.as_str().is_empty() => self.pod_entry(uid),
+            (None, _) => {
+                self.odd(
+                    Oddity::UnknownPod,
+                    format!("pod {uid} is gone, but was not known"),
+                );
+                return;
+            }
+        };
+        let pod = &self.world.pods[key];
+        if is_older(version, pod.version) {
+            self.odd(
+                Oddity::StaleVersion,
+                format!("pod {uid} gone in version {}", version.0),
+            );
+            return;
+        }
+        if version > pod.version {
+            self.world.pods[key].version = version;
+        }
+        self.lose_pod(key, containers);
+    }
+
+    fn lose_pod(&mut self, key: PodKey, containers: Containers) {
+        match containers {
+            Containers::MayRun => self.world.pods[key].life = Life::Leaving,
+            Containers::Stopped => {
+                self.world.pods[key].life = Life::Gone;
+                self.name_volumes(key, Vec::new());
+            }
+        }
+        self.touch_pod(key);
+        self.touch_volumes_of(key);
+        self.drop_pod_if_over(key);
+    }
+
+    pub(crate) fn source_complete(
+        &mut self,
+        name: &SourceName,
+        version: Version,
+        containers: Containers,
+    ) {
+        let Some(source) = self.world.sources.get_mut(name) else {
+            self.odd(
+                Oddity::UnknownSource,
+                format!("source {name} is complete, but was not announced"),
+            );
+            return;
+        };
+        source.complete = true;
+        let life = source.life;
+        let missing = |pod: &Pod| {
+            matches!(pod.life, Life::Known(_))
+                && pod.source.as_ref() == Some(name)
+                && pod.confirmed < life
+                && !is_older(version, pod.version)
+        };
+        let missing: Vec<PodKey> = self
+            .world
+            .pods
+            .keys()
+            .filter(|it| missing(&self.world.pods[*it]))
+            .collect();
+        for pod in missing {
+            self.lose_pod(pod, containers);
+        }
+        self.open_the_gate();
+    }
+
+    pub(crate) fn source_lost(&mut self, name: &SourceName, text: &str) {
+        match self.world.sources.get_mut(name) {
+            Some(source) => {
+                source.complete = false;
+                source.life += 1;
+                // What waits for the start to end may now wait for this source.
+                if !self.world.start.may_take_away {
+                    self.touch_all();
+                }
+            }
+            None => self.odd(
+                Oddity::UnknownSource,
+                format!("source {name} is lost ({text}), but was not announced"),
+            ),
+        }
+    }
+
+    /// Once everything is known at one moment, what nobody claimed may go (E-182).
+    pub(crate) fn open_the_gate(&mut self) {
+        let start = &mut self.world.start;
+        if start.may_take_away {
+            return;
+        }
+        let all_known = start.disk_read && start.attachments_complete;
+        start.may_take_away = all_known && self.world.sources.values().all(|it| it.complete);
+        if self.world.start.may_take_away {
+            let unclaimed = |it: &PodKey| self.world.pods[*it].life == Life::Found;
+            let unclaimed: Vec<PodKey> = self.world.pods.keys().filter(unclaimed).collect();
+            for pod in unclaimed {
+                self.lose_pod(pod, Containers::Stopped);
+            }
+        }
+        // Even if it stays closed, what it waits for may be another thing now.
+        self.touch_all();
+    }
+
+    pub(crate) fn pod_entry(&mut self, uid: &PodUid) -> PodKey {
+        self.world
+            .pod(uid)
+            .unwrap_or_else(|| self.world.pods.insert(Pod::new(uid.clone())))
+    }
+
+    /// Replaces what a pod names by what it names now.
+    fn name_volumes(&mut self, pod: PodKey, given: Vec<PodVolume>) {
+        let before = mem::take(&mut self.world.pods[pod].volumes);
+        let mut named: Vec<NamedVolume> = Vec::with_capacity(given.len());
+        let mut used: Vec<(VolumeKey, Used)> = Vec::with_capacity(given.len());
+        for PodVolume { name, want } in given {
+            if named.iter().any(|it| it.name == name) {
+                let uid = &self.world.pods[pod].uid;
+                self.odd(
+                    Oddity::DuplicateName,
+                    format!("pod {uid} has two volumes named {name}"),
+                );
+                continue;
+            }
+            let earlier = before.iter().find(|it| it.name == name).map(|it| &it.is);
+            let is = self.resolved(pod, &name, want, earlier, &mut used);
+            named.push(NamedVolume { name, is });
+        }
+        self.world.pods[pod].volumes = named;
+        for volume in self.world.pods[pod].mounts.clone() {
+            let now = used
+                .iter()
+                .position(|(it, _)| *it == volume)
+                .map(|it| used.swap_remove(it).1);
+            self.use_mount(volume, pod, now);
+        }
+        for (volume, now) in used {
+            self.add_mount(volume, pod);
+            self.use_mount(volume, pod, Some(now));
+        }
+    }
+
+    /// Sets how a pod uses a mount it has; new facts are worth a new try at once.
+    fn use_mount(&mut self, key: VolumeKey, pod: PodKey, used: Option<Used>) {
+        let Some(mount) = self.volumes[key].mount_mut(pod) else {
+            return;
+        };
+        if mount.used != used {
+            mount.used = used;
+            self.clear_backoff(key, Some(pod));
+        }
+        self.touch(key);
+    }
+
+    fn resolved(
+        &mut self,
+        pod: PodKey,
+        name: &OuterName,
+        want: Want,
+        earlier: Option<&Resolved>,
+        used: &mut Vec<(VolumeKey, Used)>,
+    ) -> Resolved {
+        let now = self.world.now;
+        match want {
+            Want::Volume(use_) => match self.admitted(pod, name, &use_.spec) {
+                Ok(volume) => {
+                    add_use(used, volume, use_);
+                    Resolved::Volume(volume)
+                }
+                Err(text) => invalid(text.into(), earlier, now),
+            },
+            Want::Invalid { text } => invalid(text, earlier, now),
+            Want::Unknown { text, waits_on } => {
+                let since = match earlier {
+                    Some(Resolved::Unknown { since, .. }) => *since,
+                    Some(Resolved::Volume(_) | Resolved::Invalid { .. }) | None => now,
+                };
+                Resolved::Unknown {
+                    text,
+                    waits_on,
+                    since,
+                }
+            }
+        }
+    }
+
+    /// The volume that a pod names, if it makes sense.
+    fn admitted(
+        &mut self,
+        pod: PodKey,
+        name: &OuterName,
+        spec: &Arc<VolumeSpec>,
+    ) -> Result<VolumeKey, String> {
+        let title = &self.world.pods[pod].title;
+        if name.as_str().is_empty()
+            || spec.id.as_str().is_empty()
+            || spec.inner_name.as_str().is_empty()
+        {
+            let text = format!("volume \"{name}\" of pod {title} has an empty name or identity");
+            self.odd(Oddity::EmptyName, text.clone());
+            return Err(text);
+        }
+        if spec.mode == Mode::Block && !spec.capabilities.block {
+            let text = format!(
+                "volume {name} has volumeMode Block, but plugin {} has no BlockVolumeMapper: it cannot give raw devices",
+                spec.plugin
+            );
+            self.odd(Oddity::NoBlock, text.clone());
+            return Err(text);
+        }
+        let Some(key) = self.volumes.find(spec.id.as_str()) else {
+            return Ok(self
+                .volumes
+                .insert(Volume::new(spec.clone(), self.world.now)));
+        };
+        let other = |it: &&Mount| it.pod != pod && (it.used.is_some() || it.step.may_be_here());
+        if spec.capabilities.identity == Identity::PerPod
+            && let Some(other) = self.volumes[key].mounts.iter().find(other)
+        {
+            let text = format!(
+                "volume {} belongs to pod {} alone",
+                spec.id, self.world.pods[other.pod].title
+            );
+            self.odd(Oddity::NotShared, text.clone());
+            return Err(text);
+        }
+        self.update_spec(key, spec);
+        Ok(key)
+    }
+
+    /// Takes over what is new about a volume, as far as that can change while it is here.
+    pub(crate) fn update_spec(&mut self, key: VolumeKey, spec: &Arc<VolumeSpec>) {
+        let volume = &mut self.volumes[key];
+        if volume.spec == *spec {
+            return;
+        }
+        let same_kind = volume.spec.plugin == spec.plugin
+            && volume.spec.driver == spec.driver
+            && volume.spec.mode == spec.mode
+            && volume.spec.inner_name == spec.inner_name;
+        if !same_kind && volume.may_be_here() {
+            let text = format!(
+                "volume {} is here as {:?} and cannot become {:?}",
+                spec.id, volume.spec, spec
+            );
+            self.odd(Oddity::SpecChanged, text);
+            return;
+        }
+        if volume.parked
+            && let Some(driver) = volume
+                .spec
+                .driver
+                .as_ref()
+                .and_then(|it| self.world.drivers.get_mut(it))
+        {
+            driver.parked.remove(&key);
+            volume.parked = false;
+        }
+        volume.size_bytes = volume.size_bytes.or(spec.size.recorded_bytes);
+        if let Growth::Infeasible { to_bytes } = volume.growth
+            && spec.size.wanted_bytes != Some(to_bytes)
+        {
+            volume.growth = Growth::Open;
+        }
+        let shrinks = spec
+            .size
+            .wanted_bytes
+            .zip(volume.size_bytes)
+            .is_some_and(|(wanted, has)| wanted < has);
+        let wants_less = spec.size.wanted_bytes < volume.spec.size.wanted_bytes;
+        volume.spec = spec.clone();
+        if shrinks && wants_less {
+            self.odd(
+                Oddity::SizeShrunk,
+                format!("volume {} should become smaller: {:?}", spec.id, spec.size),
+            );
+        }
+        self.clear_backoffs(key);
+        self.touch(key);
+    }
+
+    /// A pod gets an entry in a volume, and may find there what it had in an earlier life under a name nobody could read.
+    pub(crate) fn add_mount(&mut self, key: VolumeKey, pod: PodKey) {
+        if self.volumes[key].mount(pod).is_some() {
+            return;
+        }
+        let mut mount = Mount::new(pod, self.world.now);
+        let same = |it: &&VolumeKey| same_place(&self.volumes[**it], &self.volumes[key]);
+        let others: Vec<VolumeKey> = self.world.pods[pod]
+            .mounts
+            .iter()
+            .filter(same)
+            .copied()
+            .collect();
+        for other in others {
+            if self.volumes[other].unreadable {
+                if let Some(nameless) = self.volumes[other].mount_mut(pod)
+                    && nameless.step.operation().is_none()
+                {
+                    nameless.step = Step::Absent;
+                    mount.step = Step::Uncertain(Doubt::Found);
+                    self.touch(other);
+                    continue;
+                }
+            } else {
+                let text = format!(
+                    "pod {} has {} where it should have {}",
+                    self.world.pods[pod].title,
+                    self.volumes[other].id(),
+                    self.volumes[key].id()
+                );
+                self.odd(Oddity::IdentityChanged, text);
+            }
+            self.world.pods[pod].contested = true;
+        }
+        self.world.pods[pod].mounts.push(key);
+        self.volumes[key].mounts.push(mount);
+        self.touch(key);
+    }
+
+    /// Removes mounts that nobody names and that are not here.
+    pub(crate) fn drop_idle_mounts(&mut self, key: VolumeKey) {
+        let mut index = 0;
+        while let Some(mount) = self.volumes[key].mounts.get(index) {
+            if mount.used.is_some() || mount.step.may_be_here() || mount.refreshing.is_some() {
+                index += 1;
+                continue;
+            }
+            let pod = mount.pod;
+            self.clear_backoff(key, Some(pod));
+            self.volumes[key].mounts.remove(index);
+            let entry = &mut self.world.pods[pod];
+            entry.mounts.retain(|it| *it != key);
+            if entry.contested {
+                self.settle_contest(pod);
+            }
+            self.touch_pod(pod);
+            self.touch(key);
+            self.drop_pod_if_over(pod);
+        }
+    }
+
+    /// After a mount went: are there still two at one place?
+    fn settle_contest(&mut self, pod: PodKey) {
+        let mounts = &self.world.pods[pod].mounts;
+        let contested = mounts.iter().enumerate().any(|(index, one)| {
+            mounts[index + 1..]
+                .iter()
+                .any(|other| same_place(&self.volumes[*one], &self.volumes[*other]))
+        });
+        self.world.pods[pod].contested = contested;
+        self.touch_volumes_of(pod);
+    }
+
+    /// A pod of which nothing is left, and nobody wants anything, is forgotten.
+    fn drop_pod_if_over(&mut self, key: PodKey) {
+        let pod = &self.world.pods[key];
+        if pod.life == Life::Gone && pod.mounts.is_empty() {
+            let pod = self.world.pods.remove(key);
+            if !self.waits.is_empty() {
+                self.touched_pods.push(pod.uid.clone());
+            }
+            self.notices.push_back(Notice::PodReleased(pod.uid));
+        }
+    }
+
+    fn touch_volumes_of(&mut self, pod: PodKey) {
+        self.touched.extend_from_slice(&self.world.pods[pod].mounts);
+    }
+}
+
+/// Is `given` older than what is known? A source that does not count is always news.
+fn is_older(given: Version, known: Version) -> bool {
+    given != Version::NONE && given < known
+}
+
+fn invalid(text: Arc<str>, earlier: Option<&Resolved>, now: Time) -> Resolved {
+    let since = match earlier {
+        Some(Resolved::Invalid { since, .. }) => *since,
+        Some(Resolved::Volume(_) | Resolved::Unknown { .. }) | None => now,
+    };
+    Resolved::Invalid { text, since }
+}
+
+/// A pod may name one volume twice (E-59): it then gets it once, and may write if either name may.
+fn add_use(used: &mut Vec<(VolumeKey, Used)>, volume: VolumeKey, new: Use) {
+    match used.iter_mut().find(|(it, _)| *it == volume) {
+        Some((_, used)) if new.access == Access::ReadWrite => used.access = Access::ReadWrite,
+        Some(_) => {}
+        None => used.push((
+            volume,
+            Used {
+                access: new.access,
+                revision: new.revision,
+                label: new.label,
+            },
+        )),
+    }
+}

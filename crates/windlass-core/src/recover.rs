@@ -1,0 +1,194 @@
+//! Start: turns what was found on disk and in the mount table into state (E-193..E-199).
+//!
+//! Nothing found is trusted without proof, and nothing found is forgotten: a mount counts as made only if its record is
+//! proof for this boot and the mount is there; everything else is uncertain, which means that it is made again if it is
+//! wanted and taken away if it is known not to be (I-4, I-11).
+
+use crate::{
+    actual::{Published, Volume, VolumeKey},
+    engine::Engine,
+    event::{Found, Record},
+    ids::{InnerName, PluginName, PodUid, VolumeId},
+    oddity::Oddity,
+    operation::{Earlier, Proof},
+    spec::{Capabilities, Mode, Sharing, VolumeSpec},
+    step::{Doubt, Step},
+};
+use alloc::{format, string::String, sync::Arc};
+
+impl Engine {
+    pub(crate) fn found_attached(&mut self, spec: &Arc<VolumeSpec>, device: Option<Arc<str>>) {
+        let Some(key) = self.found_volume(spec) else {
+            return;
+        };
+        let found = match device {
+            Some(device) => Step::Held(Some(device)),
+            None => Step::Uncertain(Doubt::Found),
+        };
+        merge(&mut self.volumes[key].attach, found);
+    }
+
+    pub(crate) fn found_staged(&mut self, found: Found) {
+        let Some(key) = self.found_volume(&found.spec) else {
+            return;
+        };
+        let proven = self.proven(&found).map(|(proof, _)| proof);
+        let volume = &mut self.volumes[key];
+        volume.label.get_or_insert(found.label);
+        merge(
+            &mut volume.stage,
+            proven.map_or(Step::Uncertain(Doubt::Found), Step::Held),
+        );
+    }
+
+    pub(crate) fn found_published(&mut self, uid: &PodUid, found: Found) {
+        if uid.as_str().is_empty() {
+            self.odd(
+                Oddity::EmptyName,
+                format!("found {} published to a pod without a uid", found.spec.id),
+            );
+            return;
+        }
+        let Some(key) = self.found_volume(&found.spec) else {
+            return;
+        };
+        let at = self.world.now;
+        let proven = self.proven(&found);
+        let step = match proven {
+            Some((proof, revision)) => Step::Held(Published {
+                proof,
+                revision,
+                at,
+                awaits_growth: false,
+            }),
+            None => Step::Uncertain(Doubt::Found),
+        };
+        let pod = self.pod_entry(uid);
+        self.add_mount(key, pod);
+        let volume = &mut self.volumes[key];
+        volume.label.get_or_insert(found.label);
+        if let Some(mount) = volume.mount_mut(pod) {
+            merge(&mut mount.step, step);
+        }
+        self.touch_pod(pod);
+    }
+
+    pub(crate) fn found_unreadable(
+        &mut self,
+        uid: &PodUid,
+        plugin: PluginName,
+        inner_name: InnerName,
+    ) {
+        if uid.as_str().is_empty() {
+            self.odd(
+                Oddity::EmptyName,
+                format!("found {plugin} {inner_name} of a pod without a uid"),
+            );
+            return;
+        }
+        self.note_if_late(|| format!("{plugin} {inner_name} of pod {uid}"));
+        let pod = self.pod_entry(uid);
+        let here = |it: &&VolumeKey| {
+            let spec = &self.volumes[**it].spec;
+            spec.plugin == plugin && spec.inner_name == inner_name
+        };
+        // The pod names a volume of this place: it will be set up again, and is known to have been there (E-199).
+        if let Some(key) = self.world.pods[pod].mounts.iter().find(here).copied() {
+            if let Some(mount) = self.volumes[key].mount_mut(pod) {
+                merge(&mut mount.step, Step::Uncertain(Doubt::Found));
+            }
+            self.touch(key);
+            return;
+        }
+        let spec = Arc::new(VolumeSpec {
+            id: VolumeId::from(format!("unreadable/{plugin}/{uid}/{inner_name}").as_str()),
+            plugin,
+            driver: None,
+            inner_name,
+            capabilities: Capabilities::default(),
+            mode: Mode::Filesystem,
+            sharing: Sharing::Shared,
+            group: None,
+            size: Default::default(),
+        });
+        let mut volume = Volume::new(spec, self.world.now);
+        volume.unreadable = true;
+        let key = match self.volumes.find(volume.id().as_str()) {
+            Some(key) => key,
+            None => self.volumes.insert(volume),
+        };
+        self.add_mount(key, pod);
+        if let Some(mount) = self.volumes[key].mount_mut(pod) {
+            merge(&mut mount.step, Step::Uncertain(Doubt::Found));
+        }
+        self.touch(key);
+    }
+
+    pub(crate) fn found_pod(&mut self, uid: &PodUid) {
+        if uid.as_str().is_empty() {
+            self.odd(Oddity::EmptyName, String::from("found a pod without a uid"));
+            return;
+        }
+        self.note_if_late(|| format!("pod {uid}"));
+        self.pod_entry(uid);
+    }
+
+    pub(crate) fn disk_read(&mut self) {
+        let synced_before = self.states_synced();
+        self.world.start.disk_read = true;
+        self.synced_now(synced_before);
+        self.open_the_gate();
+        // Whoever waits for a pod that nobody knows can now be told that it is gone.
+        self.touched_pods.extend(self.waiters.keys().cloned());
+    }
+
+    fn found_volume(&mut self, spec: &Arc<VolumeSpec>) -> Option<VolumeKey> {
+        if spec.id.as_str().is_empty() {
+            self.odd(
+                Oddity::EmptyName,
+                String::from("found a volume without an identity"),
+            );
+            return None;
+        }
+        self.note_if_late(|| format!("volume {}", spec.id));
+        // What a source says of a volume is newer than what a record says.
+        let key = match self.volumes.find(spec.id.as_str()) {
+            Some(key) => key,
+            None => self
+                .volumes
+                .insert(Volume::new(spec.clone(), self.world.now)),
+        };
+        self.touch(key);
+        Some(key)
+    }
+
+    fn note_if_late(&mut self, what: impl FnOnce() -> String) {
+        if self.world.start.disk_read {
+            self.odd(Oddity::FoundLate, what());
+        }
+    }
+
+    /// The mount, if its record proves it for this boot and it is there (I-4).
+    fn proven(&self, found: &Found) -> Option<(Proof, u64)> {
+        match &found.record {
+            Record::Proven {
+                boot,
+                proof,
+                revision,
+            } if *boot == self.boot => found
+                .seen
+                .filter(|seen| proof.holds_for(seen))
+                .map(|_| (*proof, *revision)),
+            Record::Proven { .. } | Record::Intent => None,
+        }
+    }
+}
+
+/// What this life of the process has done itself it knows better than the disk; but a first call that runs is no first.
+fn merge<T>(step: &mut Step<T>, found: Step<T>) {
+    match step {
+        Step::Absent => *step = found,
+        Step::Doing { after, .. } => *after = Earlier::Unknown,
+        Step::Held(_) | Step::Uncertain(_) | Step::Undoing(_) => {}
+    }
+}

@@ -1,0 +1,168 @@
+//! Makes the snapshot, and explains.
+
+use crate::{
+    actual::{Mount, VolumeKey},
+    desired::{Life, Resolved},
+    engine::Engine,
+    explain::{self, Explainer},
+    ids::{OuterName, PodUid, VolumeId},
+    reason::Reason,
+    snapshot::{MountView, OperationView, PodView, Snapshot, StepView, VolumeView},
+    step::Step,
+};
+use alloc::vec::Vec;
+
+impl Engine {
+    /// Everything the engine knows, at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut volumes: Vec<VolumeView> =
+            self.volumes.keys().map(|it| self.volume_view(it)).collect();
+        volumes.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        let mut pods: Vec<PodView> = self
+            .world
+            .pods
+            .keys()
+            .map(|it| self.pod_view(&self.world.pods[it].uid))
+            .collect();
+        pods.sort_unstable_by(|one, other| one.uid.cmp(&other.uid));
+        let operations = self
+            .world
+            .operations
+            .iter()
+            .map(|(id, running)| OperationView {
+                id: *id,
+                volume: self.volumes[running.volume].id().clone(),
+                pod: running.pod.map(|it| self.world.pods[it].uid.clone()),
+                kind: running.kind,
+                since: running.since,
+                hung: running.hung,
+            });
+        let registered = self
+            .world
+            .drivers
+            .iter()
+            .filter(|(_, driver)| driver.registered);
+        Snapshot {
+            now: self.world.now,
+            may_take_away: self.world.start.may_take_away,
+            synced: self.states_synced(),
+            volumes,
+            pods,
+            operations: operations.collect(),
+            sources: self
+                .world
+                .sources
+                .iter()
+                .map(|(name, source)| (name.clone(), source.complete))
+                .collect(),
+            drivers: registered.map(|(name, _)| name.clone()).collect(),
+            oddities: self.oddities.counts().collect(),
+        }
+    }
+
+    /// Why this volume of this pod is not settled, deepest cause last; empty if it is, or if nobody knows the pod.
+    pub fn explain(&self, uid: &PodUid, name: &OuterName) -> Vec<Reason> {
+        let Some(pod) = self.world.pod(uid) else {
+            return Vec::new();
+        };
+        let Some(named) = self.world.pods[pod]
+            .volumes
+            .iter()
+            .find(|it| it.name == *name)
+        else {
+            return Vec::new();
+        };
+        let Resolved::Volume(key) = named.is else {
+            return explain::unresolved(&named.is).into_iter().collect();
+        };
+        let rest = self.rest(key);
+        let volume = &self.volumes[key];
+        let Some(index) = volume.mounts.iter().position(|it| it.pod == pod) else {
+            return Vec::new();
+        };
+        self.explainer(key)
+            .mount_chain(&volume.mounts[index], rest.mounts[index], rest.volume)
+    }
+
+    /// Why this volume is not settled, apart from any pod.
+    pub fn explain_volume(&self, id: &VolumeId) -> Vec<Reason> {
+        let Some(key) = self.volumes.find(id.as_str()) else {
+            return Vec::new();
+        };
+        self.explainer(key).volume_chain(self.rest(key).volume)
+    }
+
+    fn explainer(&self, key: VolumeKey) -> Explainer<'_> {
+        Explainer {
+            volumes: &self.volumes,
+            world: &self.world,
+            key,
+        }
+    }
+
+    fn volume_view(&self, key: VolumeKey) -> VolumeView {
+        let volume = &self.volumes[key];
+        let rest = self.rest(key);
+        let explainer = self.explainer(key);
+        let mounts = volume.mounts.iter().zip(&rest.mounts);
+        let mut mounts: Vec<MountView> = mounts
+            .map(|(mount, status)| {
+                self.mount_view(
+                    key,
+                    mount,
+                    explainer.mount_chain(mount, *status, rest.volume),
+                )
+            })
+            .collect();
+        mounts.sort_unstable_by(|one, other| one.pod.cmp(&other.pod));
+        VolumeView {
+            id: volume.id().clone(),
+            plugin: volume.spec.plugin.clone(),
+            attach: step_view(&volume.attach),
+            stage: step_view(&volume.stage),
+            size_bytes: volume.size_bytes,
+            in_use: volume.in_use_since.is_some(),
+            reasons: explainer.volume_chain(rest.volume),
+            mounts,
+        }
+    }
+
+    fn mount_view(&self, key: VolumeKey, mount: &Mount, reasons: Vec<Reason>) -> MountView {
+        let pod = &self.world.pods[mount.pod];
+        MountView {
+            pod: pod.uid.clone(),
+            names: pod.names_of(key).cloned().collect(),
+            publish: step_view(&mount.step),
+            mounted: self.is_mounted(mount),
+            reasons,
+        }
+    }
+
+    fn pod_view(&self, uid: &PodUid) -> PodView {
+        let key = self.world.pod(uid);
+        let pod = key.map(|it| &self.world.pods[it]);
+        let known = pod.is_some_and(|it| matches!(it.life, Life::Known(_) | Life::Leaving));
+        let unresolved = pod.into_iter().flat_map(explain::unresolved_names);
+        PodView {
+            uid: uid.clone(),
+            name: pod.map_or_else(|| uid.as_str().into(), |it| it.title.clone()),
+            ready: known
+                && self
+                    .pod_status(uid)
+                    .is_some_and(|it| it.unmounted.is_empty()),
+            unresolved: unresolved
+                .map(|(name, reason)| (name.clone(), reason))
+                .collect(),
+        }
+    }
+}
+
+fn step_view<T>(step: &Step<T>) -> StepView {
+    match step {
+        Step::Absent => StepView::Absent,
+        Step::Doing { .. } => StepView::Doing,
+        Step::Held(_) => StepView::Held,
+        Step::Uncertain(doubt) => StepView::Uncertain(*doubt),
+        Step::Undoing(_) => StepView::Undoing,
+    }
+}

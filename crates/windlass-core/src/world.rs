@@ -1,0 +1,85 @@
+//! Everything that planning one volume looks at besides the volume itself.
+
+use crate::{
+    actual::{PodKey, Running, VolumeKey},
+    desired::Pod,
+    event::Attachment,
+    ids::{DriverName, OperationId, SourceName, Time, VolumeId},
+    table::{Named, Table},
+};
+use alloc::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) now: Time,
+    pub(crate) keep_terminated: bool,
+    pub(crate) start: Start,
+    pub(crate) pods: Table<Pod>,
+    pub(crate) sources: BTreeMap<SourceName, Source>,
+    pub(crate) drivers: BTreeMap<DriverName, Driver>,
+    /// What the attacher says, also of volumes that nobody wants at the moment.
+    pub(crate) attachments: Table<Attached>,
+    pub(crate) operations: BTreeMap<OperationId, Running>,
+    /// The newest version of the set of volumes in use that is known to be reported.
+    pub(crate) reported_version: u64,
+}
+
+/// How far the start has come. Each is told once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Start {
+    pub(crate) disk_read: bool,
+    pub(crate) attachments_complete: bool,
+    /// All was known at one moment: things may be taken away (E-182). Never goes back.
+    pub(crate) may_take_away: bool,
+}
+
+/// A source of pods.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Source {
+    pub(crate) complete: bool,
+    /// How often it was lost. A pod that it gave in an earlier life and not in this one is gone once it is complete.
+    pub(crate) life: u64,
+}
+
+/// A driver, and the volumes that wait for something and might be glad to see it come back.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Driver {
+    pub(crate) registered: bool,
+    pub(crate) parked: BTreeSet<VolumeKey>,
+}
+
+/// The attacher's word on one volume.
+#[derive(Clone)]
+pub(crate) struct Attached {
+    pub(crate) volume: VolumeId,
+    pub(crate) attachment: Attachment,
+}
+
+impl Named for Attached {
+    fn name(&self) -> &str {
+        self.volume.as_str()
+    }
+}
+
+impl World {
+    pub(crate) fn attachment(&self, volume: &VolumeId) -> Option<&Attachment> {
+        let key = self.attachments.find(volume.as_str())?;
+        Some(&self.attachments[key].attachment)
+    }
+
+    pub(crate) fn driver_is_registered(&self, driver: Option<&DriverName>) -> bool {
+        driver.is_none_or(|it| self.drivers.get(it).is_some_and(|it| it.registered))
+    }
+
+    /// The first source that has not told all it has.
+    pub(crate) fn incomplete_source(&self) -> Option<&SourceName> {
+        self.sources
+            .iter()
+            .find(|(_, source)| !source.complete)
+            .map(|(name, _)| name)
+    }
+
+    pub(crate) fn pod(&self, uid: &crate::ids::PodUid) -> Option<PodKey> {
+        self.pods.find(uid.as_str())
+    }
+}

@@ -1,0 +1,4 @@
+//! Scenarios: facts in, trace out. Each is named by what it shows and cites the rule it shows.
+
+mod language;
+mod life;

@@ -1,0 +1,140 @@
+#!/bin/sh
+# Makes sure that what the Makefile's commands need is there, and says nothing when it is.
+#
+#   scripts/setup.sh build    Rust, a C compiler and linker, certificates for crates.io
+#   scripts/setup.sh check    the same, and rustfmt and clippy
+#
+# What Debian and Ubuntu have as a package is installed when this runs as root; otherwise it is named with the command
+# that installs it. Rust is installed only where there is none and the package is new enough: which toolchain a machine
+# has is its owner's business, so the rest is said and left to do.
+set -eu
+
+cd "$(dirname "$0")/.."
+
+# Only Cargo.toml says which Rust is needed.
+wanted=$(sed -n 's/^rust-version = "\([0-9.]*\)"$/\1/p' Cargo.toml)
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+# fail LINE...: ends with these lines.
+fail() {
+    say "$1"
+    shift
+    [ $# -eq 0 ] || printf '       %s\n' "$@" >&2
+    exit 1
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+root() { [ "$(id -u)" -eq 0 ]; }
+
+# at_least HAS WANTS: is the first version the second or newer? Compares major and minor.
+at_least() {
+    awk -v has="$1" -v wants="$2" 'BEGIN {
+        split(has, h, "."); split(wants, w, ".")
+        exit !(h[1] + 0 > w[1] + 0 || (h[1] + 0 == w[1] + 0 && h[2] + 0 >= w[2] + 0))
+    }'
+}
+
+# install_packages PACKAGE...: installs as root, else ends with the command that does it.
+install_packages() {
+    have apt-get || fail "missing: what Debian calls $*" "Install it with the package manager of this system."
+    root || fail "missing: $*. This installs it:" \
+        "sudo apt-get update && sudo apt-get install -y --no-install-recommends $*"
+    say "installing $*"
+    log=$(mktemp)
+    # An archive that is away need not stop the install: a failed update shows only if the install fails too.
+    apt-get update >"$log" 2>&1 </dev/null || true
+    if ! DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >>"$log" 2>&1 </dev/null; then
+        cat "$log" >&2
+        rm -f "$log"
+        fail "could not install $*; what apt-get said is above"
+    fi
+    rm -f "$log"
+}
+
+# Is there a package of Rust that is new enough? A fresh image has no package lists yet.
+packaged() {
+    have apt-cache || return 1
+    if root; then apt-get update >/dev/null 2>&1 </dev/null || true; fi
+    candidate=$(apt-cache policy rustc 2>/dev/null | sed -n 's/^ *Candidate: \([0-9][0-9.]*\).*/\1/p')
+    [ -n "$candidate" ] && at_least "$candidate" "$wanted"
+}
+
+# fail_for_rust WHY: ends with what to do to get a Rust that is new enough.
+fail_for_rust() {
+    if have rustup; then
+        fail "$1" "windlass needs Rust $wanted or newer. This installs it:" \
+            "rustup update stable && rustup default stable"
+    fi
+    curl=
+    have curl || ! have apt-get || curl="apt-get install -y curl ca-certificates && "
+    fail "$1" "windlass needs Rust $wanted or newer. rustup (https://rustup.rs) installs it:" \
+        "${curl}curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" \
+        "A package of the distribution serves as well if it is new enough: apt-cache policy rustc"
+}
+
+rust() {
+    for tool in cargo rustc; do
+        have "$tool" && continue
+        packaged || fail_for_rust "$tool is not installed, or not on the PATH"
+        install_packages cargo rustc
+    done
+    for tool in cargo rustc; do
+        # With rustup and no toolchain, cargo is there and does not run.
+        if ! answer=$("$tool" --version 2>&1); then
+            printf '%s\n' "$answer" >&2
+            fail_for_rust "'$tool --version' failed; what it said is above"
+        fi
+        version=$(printf '%s\n' "$answer" | sed -n "s/^$tool \([0-9][0-9.]*\).*/\1/p")
+        at_least "${version:-0}" "$wanted" || fail_for_rust "$(command -v "$tool") is too old: $answer"
+    done
+}
+
+# Can cc link a program, as cargo asks it to? A gcc without libc6-dev cannot.
+links() {
+    have cc || return 1
+    directory=$(mktemp -d)
+    echo 'int main(void) { return 0; }' >"$directory/main.c"
+    status=0
+    cc -o "$directory/main" "$directory/main.c" 2>/dev/null || status=1
+    rm -rf "$directory"
+    return $status
+}
+
+# Can crates.io be trusted? Cargo brings no certificates. Where others keep theirs is not known here: only Debian is asked.
+trusts() {
+    [ -z "${CARGO_HTTP_CAINFO:-}${SSL_CERT_FILE:-}${SSL_CERT_DIR:-}" ] || return 0
+    [ ! -e /etc/debian_version ] || [ -s /etc/ssl/certs/ca-certificates.crt ]
+}
+
+system() {
+    set --
+    links || set -- "$@" gcc libc6-dev
+    trusts || set -- "$@" ca-certificates
+    [ $# -gt 0 ] || return 0
+    install_packages "$@"
+    links || fail "$(command -v cc) is there and cannot link a C program, so cargo could not either"
+}
+
+lints() {
+    cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 && return 0
+    if have rustup; then
+        say "rustup component add rustfmt clippy"
+        rustup component add rustfmt clippy >&2 </dev/null || fail "rustup could not; once it can, run:" \
+            "rustup component add rustfmt clippy"
+    # The packages go with the packaged Rust only.
+    elif have dpkg && dpkg --search "$(command -v cargo)" >/dev/null 2>&1; then
+        install_packages rustfmt rust-clippy
+    fi
+    for tool in fmt clippy; do
+        cargo "$tool" --version >/dev/null 2>&1 ||
+            fail "'cargo $tool' is missing from the toolchain of $(command -v cargo): add it there, or use rustup"
+    done
+}
+
+case ${1:-} in
+    build) rust; system ;;
+    check) rust; system; lints ;;
+    *) fail "usage: scripts/setup.sh build|check" ;;
+esac
