@@ -117,10 +117,7 @@ impl Volume {
             growth: Growth::Open,
             in_use_since: None,
             backoff: None,
-            standing: Standing {
-                code: Code::Idle,
-                since: now,
-            },
+            standing: Standing { code: Code::Idle, since: now },
             wake_at: None,
             parked: false,
             unreadable: false,
@@ -133,10 +130,7 @@ impl Volume {
 
     /// The operation that has the volume to itself.
     pub(crate) fn operation(&self) -> Option<OperationId> {
-        self.attach
-            .operation()
-            .or(self.stage.operation())
-            .or(self.expanding)
+        self.attach.operation().or(self.stage.operation()).or(self.expanding)
     }
 
     /// May it be staged, or published to any pod?
@@ -198,10 +192,7 @@ impl Mount {
             step: Step::Absent,
             refreshing: None,
             backoff: None,
-            standing: Standing {
-                code: Code::Idle,
-                since: now,
-            },
+            standing: Standing { code: Code::Idle, since: now },
         }
     }
 
@@ -211,10 +202,7 @@ impl Mount {
 
     /// Could the volume be grown through this mount?
     pub(crate) fn can_grow(&self) -> bool {
-        let writes = self
-            .used
-            .as_ref()
-            .is_some_and(|it| it.access == Access::ReadWrite);
+        let writes = self.used.as_ref().is_some_and(|it| it.access == Access::ReadWrite);
         writes && self.step.held().is_some()
     }
 }

@@ -97,11 +97,7 @@ impl fmt::Display for Joined<'_> {
     }
 }
 
-fn separated<T: fmt::Display>(
-    f: &mut fmt::Formatter<'_>,
-    items: &[T],
-    separator: &str,
-) -> fmt::Result {
+fn separated<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T], separator: &str) -> fmt::Result {
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
             f.write_str(separator)?;

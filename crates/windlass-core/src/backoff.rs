@@ -30,12 +30,7 @@ impl Backoff {
             Some(previous) if previous.kind == kind => previous.failures.saturating_add(1),
             Some(_) | None => 1,
         };
-        Self {
-            kind,
-            failures,
-            retry_at: now + delay(failures),
-            trouble,
-        }
+        Self { kind, failures, retry_at: now + delay(failures), trouble }
     }
 }
 
@@ -54,21 +49,13 @@ mod tests {
     #[test]
     fn delays_double_from_half_a_second_to_two_minutes_and_two_seconds() {
         let seconds: alloc::vec::Vec<f64> = (1..=11).map(|it| delay(it).as_secs_f64()).collect();
-        assert_eq!(
-            seconds,
-            [
-                0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 122.0, 122.0, 122.0
-            ]
-        );
+        assert_eq!(seconds, [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 122.0, 122.0, 122.0]);
         assert_eq!(delay(u32::MAX), LONGEST);
     }
 
     #[test]
     fn another_kind_of_operation_starts_afresh() {
-        let trouble = Trouble {
-            cause: Cause::Other,
-            text: "no".into(),
-        };
+        let trouble = Trouble { cause: Cause::Other, text: "no".into() };
         let once = Backoff::failed(None, Kind::Stage, Time(0), trouble.clone());
         let twice = Backoff::failed(Some(&once), Kind::Stage, Time(500), trouble.clone());
         assert_eq!((twice.failures, twice.retry_at), (2, Time(1500)));

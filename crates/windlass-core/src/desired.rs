@@ -4,7 +4,7 @@ use crate::{
     actual::{Mount, VolumeKey},
     ids::{ObjectName, OuterName, PodUid, SourceName, Time, Version},
     label,
-    spec::{Access, Phase},
+    spec::{Access, Life, Phase},
     world::World,
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -27,19 +27,6 @@ pub(crate) struct Pod {
     pub(crate) contested: bool,
 }
 
-/// What is known of a pod's life.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Life {
-    /// It was found on disk and no source has spoken of it.
-    Found,
-    /// Its source has it.
-    Known(Phase),
-    /// Its source no longer has it but its containers may run (E-162).
-    Leaving,
-    /// Nobody has it.
-    Gone,
-}
-
 /// A volume as the pod names it.
 #[derive(Clone)]
 pub(crate) struct NamedVolume {
@@ -51,15 +38,8 @@ pub(crate) struct NamedVolume {
 #[derive(Clone)]
 pub(crate) enum Resolved {
     Volume(VolumeKey),
-    Unknown {
-        text: Arc<str>,
-        waits_on: Option<ObjectName>,
-        since: Time,
-    },
-    Invalid {
-        text: Arc<str>,
-        since: Time,
-    },
+    Unknown { text: Arc<str>, waits_on: Option<ObjectName>, since: Time },
+    Invalid { text: Arc<str>, since: Time },
 }
 
 /// How a pod uses a volume that it names, under however many names.
@@ -88,7 +68,7 @@ pub(crate) enum Ignorance {
     Lookup,
     /// The pod has another volume at the same place; this one is older and stays.
     Identity,
-    /// All that is known of the pod is that its containers may run.
+    /// The pod does not name it, but its containers may run.
     Containers,
 }
 
@@ -110,9 +90,7 @@ impl Pod {
 
     /// Has it a volume of which nothing is known but the name?
     fn has_unknown_volume(&self) -> bool {
-        self.volumes
-            .iter()
-            .any(|it| matches!(it.is, Resolved::Unknown { .. }))
+        self.volumes.iter().any(|it| matches!(it.is, Resolved::Unknown { .. }))
     }
 
     /// What it calls this volume; it may have several names for it (E-59).
@@ -140,8 +118,8 @@ pub(crate) fn wanting(mount: &Mount, world: &World) -> Wanting {
                 Wanting::NotWanted
             }
         }
-        (Life::Leaving, None) if pod.source.is_none() => Wanting::Unknown(Ignorance::Containers),
-        (Life::Known(_) | Life::Leaving, None) => {
+        (Life::Leaving, None) => Wanting::Unknown(Ignorance::Containers),
+        (Life::Known(_), None) => {
             if pod.has_unknown_volume() {
                 Wanting::Unknown(Ignorance::Lookup)
             } else if pod.contested {

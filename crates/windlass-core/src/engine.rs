@@ -18,7 +18,6 @@ use alloc::{
     string::String,
     vec::Vec,
 };
-use core::mem;
 
 /// What an engine is told once.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,7 +84,7 @@ pub struct Engine {
     pub(crate) in_use_version: u64,
     /// Volumes in the order in which they came into the set of volumes in use, until that is reported.
     pub(crate) unreported: VecDeque<(u64, VolumeKey)>,
-    pub(crate) touched: Vec<VolumeKey>,
+    pub(crate) touched: BTreeSet<VolumeKey>,
     pub(crate) touched_pods: Vec<PodUid>,
     pub(crate) next_operation_id: u64,
     pub(crate) operations: VecDeque<Operation>,
@@ -107,30 +106,16 @@ pub(crate) enum Timer {
 impl Engine {
     /// An engine that knows nothing yet.
     pub fn new(config: Config) -> Self {
-        let Config {
-            sources,
-            boot,
-            attacher,
-            keep_terminated,
-            planning,
-            seed,
-        } = config;
+        let Config { sources, boot, attacher, keep_terminated, planning, seed } = config;
         Self {
             boot,
             planning,
             world: World {
                 now: Time::ZERO,
                 keep_terminated,
-                start: Start {
-                    disk_read: false,
-                    attachments_complete: !attacher,
-                    may_take_away: false,
-                },
+                start: Start { disk_read: false, attachments_complete: !attacher, may_take_away: false },
                 pods: Table::new(seed),
-                sources: sources
-                    .into_iter()
-                    .map(|it| (it, Source::default()))
-                    .collect(),
+                sources: sources.into_iter().map(|it| (it, Source::default())).collect(),
                 drivers: BTreeMap::new(),
                 attachments: Table::new(seed),
                 operations: BTreeMap::new(),
@@ -143,7 +128,7 @@ impl Engine {
             timers: BTreeSet::new(),
             in_use_version: 0,
             unreported: VecDeque::new(),
-            touched: Vec::new(),
+            touched: BTreeSet::new(),
             touched_pods: Vec::new(),
             next_operation_id: 1,
             operations: VecDeque::new(),
@@ -155,46 +140,29 @@ impl Engine {
     /// Takes in one fact, at this moment.
     pub fn handle(&mut self, now: Time, event: Event) {
         if now < self.world.now {
-            self.odd(
-                Oddity::TimeWentBack,
-                alloc::format!("from {:?} to {now:?}", self.world.now),
-            );
+            self.odd(Oddity::TimeWentBack, alloc::format!("from {:?} to {now:?}", self.world.now));
         }
         self.world.now = self.world.now.max(now);
         self.fire_timers();
         let in_use_before = self.in_use_version;
         match event {
             Event::PodApplied(pod) => self.pod_applied(pod),
-            Event::PodGone {
-                uid,
-                version,
-                containers,
-            } => self.pod_gone(&uid, version, containers),
-            Event::SourceComplete {
-                source,
-                version,
-                containers,
-            } => {
+            Event::PodGone { uid, version, containers } => self.pod_gone(&uid, version, containers),
+            Event::SourceComplete { source, version, containers } => {
                 self.source_complete(&source, version, containers);
             }
             Event::SourceLost { source, text } => self.source_lost(&source, &text),
             Event::ObjectChanged(object) => self.object_changed(&object),
             Event::DriverRegistered(driver) => self.driver_changed(driver, true),
             Event::DriverUnregistered(driver) => self.driver_changed(driver, false),
-            Event::AttachmentChanged { volume, attachment } => {
-                self.attachment_changed(&volume, attachment)
-            }
+            Event::AttachmentChanged { volume, attachment } => self.attachment_changed(&volume, attachment),
             Event::AttachmentsComplete => self.attachments_complete(),
             Event::InUseReported { version } => self.in_use_reported(version),
             Event::MountSeen { place, proof } => self.mount_seen(&place, proof),
             Event::FoundAttached { spec, device } => self.found_attached(&spec, device),
             Event::FoundStaged(found) => self.found_staged(found),
             Event::FoundPublished { pod, found } => self.found_published(&pod, found),
-            Event::FoundUnreadable {
-                pod,
-                plugin,
-                inner_name,
-            } => self.found_unreadable(&pod, plugin, inner_name),
+            Event::FoundUnreadable { pod, plugin, inner_name } => self.found_unreadable(&pod, plugin, inner_name),
             Event::FoundPod(uid) => self.found_pod(&uid),
             Event::DiskRead => self.disk_read(),
             Event::OperationEnded { id, outcome } => self.operation_ended(id, outcome),
@@ -204,9 +172,7 @@ impl Engine {
         }
         self.replan();
         if self.in_use_version != in_use_before && self.states_synced() {
-            self.notices.push_back(Notice::InUseChanged {
-                version: self.in_use_version,
-            });
+            self.notices.push_back(Notice::InUseChanged { version: self.in_use_version });
         }
         self.answer_waiters();
     }
@@ -237,7 +203,7 @@ impl Engine {
     }
 
     pub(crate) fn touch(&mut self, volume: VolumeKey) {
-        self.touched.push(volume);
+        self.touched.insert(volume);
     }
 
     pub(crate) fn touch_all(&mut self) {
@@ -254,12 +220,12 @@ impl Engine {
                 Timer::Hung(operation) => {
                     if let Some(running) = self.world.operations.get_mut(&operation) {
                         running.hung = true;
-                        self.touched.push(running.volume);
+                        self.touched.insert(running.volume);
                     }
                 }
                 Timer::Volume(volume) => {
                     self.volumes[volume].wake_at = None;
-                    self.touched.push(volume);
+                    self.touched.insert(volume);
                 }
                 Timer::Wait(waiter) => self.wait_is_over(waiter),
             }
@@ -267,25 +233,24 @@ impl Engine {
     }
 
     /// Plans every touched volume until nothing more can begin.
+    ///
+    /// Planning may touch others. Those that come later in the order of keys have their turn in the same round, the
+    /// others in the next, so that planning everything would ask for the same in the same order.
     fn replan(&mut self) {
         loop {
-            let mut touched = mem::take(&mut self.touched);
-            match self.planning {
-                Planning::Touched => {
-                    touched.sort_unstable();
-                    touched.dedup();
-                }
-                Planning::Everything => touched = self.volumes.keys().collect(),
+            if self.planning == Planning::Everything {
+                self.touch_all();
             }
-            for &volume in &touched {
+            let mut from = self.volumes.first_key();
+            while let Some(&volume) = self.touched.range(from..).next() {
+                self.touched.remove(&volume);
+                from = volume.next();
                 // It may have gone since it was touched, and another may have taken its place, whom a look does not hurt.
                 if self.volumes.contains(volume) {
                     self.replan_volume(volume);
                 }
             }
             if self.touched.is_empty() {
-                touched.clear();
-                self.touched = touched;
                 return;
             }
         }
@@ -318,17 +283,9 @@ impl Engine {
         let mut goal = 0;
         let mut backoff = volume.backoff.as_deref();
         match &action {
-            Action::Attach => {
-                volume.attach = Step::Doing {
-                    operation: id,
-                    after: volume.attach.earlier(),
-                }
-            }
+            Action::Attach => volume.attach = Step::Doing { operation: id, after: volume.attach.earlier() },
             Action::Stage { after, label } => {
-                volume.stage = Step::Doing {
-                    operation: id,
-                    after: *after,
-                };
+                volume.stage = Step::Doing { operation: id, after: *after };
                 volume.label = Some(label.clone());
             }
             Action::Expand { to_bytes, .. } => {
@@ -337,63 +294,42 @@ impl Engine {
             }
             Action::Unstage => volume.stage = Step::Undoing(id),
             Action::Detach => volume.attach = Step::Undoing(id),
-            Action::Publish {
-                after,
-                revision,
-                label,
-                ..
-            } => {
+            Action::Publish { after, revision, label, .. } => {
                 goal = *revision;
                 refresh = *after == Earlier::Success;
                 volume.label = Some(label.clone());
-                if let Some(mount) =
-                    pod.and_then(|it| volume.mounts.iter_mut().find(|mount| mount.pod == it))
-                {
+                if let Some(mount) = pod.and_then(|it| volume.mounts.iter_mut().find(|mount| mount.pod == it)) {
                     backoff = mount.backoff.as_deref();
                     if refresh {
                         mount.refreshing = Some(id);
                     } else {
-                        mount.step = Step::Doing {
-                            operation: id,
-                            after: *after,
-                        };
+                        mount.step = Step::Doing { operation: id, after: *after };
                     }
                 }
             }
             Action::Unpublish { .. } => {
-                if let Some(mount) =
-                    pod.and_then(|it| volume.mounts.iter_mut().find(|mount| mount.pod == it))
-                {
+                if let Some(mount) = pod.and_then(|it| volume.mounts.iter_mut().find(|mount| mount.pod == it)) {
                     backoff = mount.backoff.as_deref();
                     mount.step = Step::Undoing(id);
                 }
             }
         }
         let kind = action.kind();
-        let failures = backoff
-            .filter(|it| it.kind == kind)
-            .map_or(0, |it| it.failures);
+        let failures = backoff.filter(|it| it.kind == kind).map_or(0, |it| it.failures);
         let deadline = now + volume.spec.capabilities.patience;
         let spec = volume.spec.clone();
-        self.operations.push_back(Operation {
-            id,
-            spec,
-            action,
-            failures,
-            deadline,
-        });
+        self.operations.push_back(Operation { id, spec, action, failures, deadline });
         self.timers.insert((deadline, Timer::Hung(id)));
-        let running = Running {
-            volume: key,
-            pod,
-            kind,
-            since: now,
-            deadline,
-            hung: false,
-            refresh,
-            goal,
-        };
+        let running = Running { volume: key, pod, kind, since: now, deadline, hung: false, refresh, goal };
         self.world.operations.insert(id, running);
+        self.touch_rivals(pod);
+    }
+
+    /// What one volume does at a place that two volumes of a pod claim decides what the other may do.
+    pub(crate) fn touch_rivals(&mut self, pod: Option<PodKey>) {
+        if let Some(pod) = pod.filter(|it| self.world.pods[*it].contested) {
+            self.touched.extend(&self.world.pods[pod].mounts);
+        }
     }
 
     /// Notes how a volume stands in which nothing can begin.
@@ -405,11 +341,7 @@ impl Engine {
         let code = explain::code(rest.volume, here, &self.world);
         if volume.standing.code != code {
             volume.standing = Standing { code, since: now };
-            self.notices.push_back(Notice::VolumeChanged {
-                volume: volume.spec.id.clone(),
-                pod: None,
-                code,
-            });
+            self.notices.push_back(Notice::VolumeChanged { volume: volume.spec.id.clone(), pod: None, code });
         }
         for (mount, status) in volume.mounts.iter_mut().zip(&rest.mounts) {
             settled &= status.is_none();
@@ -421,11 +353,7 @@ impl Engine {
                     self.touched_pods.push(pod.clone());
                 }
                 let volume = volume.spec.id.clone();
-                self.notices.push_back(Notice::VolumeChanged {
-                    volume,
-                    pod: Some(pod),
-                    code,
-                });
+                self.notices.push_back(Notice::VolumeChanged { volume, pod: Some(pod), code });
             }
         }
         if volume.wake_at != rest.wake_at {
@@ -467,11 +395,7 @@ impl Engine {
             self.in_use_version += 1;
         }
         if volume.parked
-            && let Some(driver) = volume
-                .spec
-                .driver
-                .as_ref()
-                .and_then(|it| self.world.drivers.get_mut(it))
+            && let Some(driver) = volume.spec.driver.as_ref().and_then(|it| self.world.drivers.get_mut(it))
         {
             driver.parked.remove(&key);
         }

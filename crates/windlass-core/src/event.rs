@@ -2,8 +2,8 @@
 
 use crate::{
     ids::{
-        BootId, DriverName, InnerName, ObjectName, OperationId, PluginName, PodUid, SourceName,
-        Time, Version, VolumeId, WaiterId,
+        BootId, DriverName, InnerName, ObjectName, OperationId, PluginName, PodUid, SourceName, Time, Version,
+        VolumeId, WaiterId,
     },
     operation::{Outcome, Proof},
     spec::{Pod, VolumeSpec},

@@ -1,13 +1,140 @@
 //! Growing a volume on the node (E-119, E-280..E-289).
 //!
-//! Whether the node may grow a volume is written in its claim; that decision is a table and stands here, apart from the
-//! engine, for whoever looks claims up. The engine is told the sizes and asks for the call.
+//! Whether this node should grow a volume is written in its claim. That is a table, and stands here for whoever looks
+//! claims up: it turns a claim into a [`Size`], and the way an attempt ended into what the claim should say. The engine
+//! itself only compares sizes.
 
-/// How large a volume should be and is, as its claim and its volume object say.
+use crate::operation::Cause;
+
+/// How large a volume should be and is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Size {
-    /// How large it should be: what [`decide`] said, else the capacity of the volume object.
+    /// How large it should be; not known if `None`, and then it is not grown.
     pub wanted_bytes: Option<u64>,
-    /// How large the claim says it is. Counts only until this node knows better (E-115).
+    /// How large its claim says it is. Counts only until this node knows better (E-115).
     pub recorded_bytes: Option<u64>,
+}
+
+/// What a claim says of its volume's size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// The capacity of the volume object.
+    pub volume_bytes: u64,
+    /// `status.capacity`.
+    pub capacity_bytes: u64,
+    /// `status.allocatedResources`, by which a resize is recovered (E-283).
+    pub allocated_bytes: Option<u64>,
+    /// `status.allocatedResourceStatuses`.
+    pub resize: Resize,
+    /// Whether it is `ReadWriteMany`, so that each node grows it for itself.
+    pub many_writers: bool,
+    /// Whether the annotation `volume.kubernetes.io/node-expansion-not-required` is set.
+    pub not_required: bool,
+}
+
+/// Where a resize stands, as far as the node cares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resize {
+    /// No resize is under way.
+    None,
+    /// The node may begin: `NodeResizePending` or `NodeResizeInProgress`.
+    Node,
+    /// It is not the node's turn, or it has been given up: any other status.
+    Other,
+}
+
+impl Size {
+    /// The size that this node should give a claim's volume (E-283, E-284).
+    pub fn of(claim: &Claim) -> Self {
+        let has = claim.capacity_bytes;
+        let size = |wanted, recorded| Self { wanted_bytes: Some(wanted), recorded_bytes: Some(recorded) };
+        let recovers = claim.allocated_bytes.is_some() || claim.resize != Resize::None;
+        if !recovers {
+            return size(claim.volume_bytes.max(has), has);
+        }
+        let wanted = claim.allocated_bytes.unwrap_or(claim.volume_bytes);
+        let reached = has >= wanted && claim.resize == Resize::None;
+        if claim.resize == Resize::Node {
+            // Also if the capacity says that it is there: the claim says that it is not done.
+            size(wanted, has.min(wanted.saturating_sub(1)))
+        } else if reached && claim.many_writers && !claim.not_required {
+            // Another node has grown it; this one has not, as far as is known.
+            size(wanted, 0)
+        } else {
+            size(has, has)
+        }
+    }
+}
+
+/// What a claim should say after an attempt to grow its volume failed for good (E-286).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClaimUpdate {
+    /// Nothing.
+    None,
+    /// The condition `NodeResizeError`.
+    Condition,
+    /// The condition, and the status `NodeResizeInfeasible`.
+    Infeasible,
+}
+
+impl ClaimUpdate {
+    /// After a refusal. `requested` is whether the claim still asks for the size that was tried, `before` whether an
+    /// earlier attempt failed for good too.
+    pub fn after_refusal(cause: &Cause, requested: bool, before: bool) -> Self {
+        match cause {
+            Cause::Infeasible => Self::Infeasible,
+            Cause::InUse | Cause::NotSupported | Cause::Driver | Cause::Object(_) => Self::None,
+            Cause::Other if !requested && before => Self::Infeasible,
+            Cause::Other => Self::Condition,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROWING: Claim = Claim {
+        volume_bytes: 20,
+        capacity_bytes: 10,
+        allocated_bytes: Some(20),
+        resize: Resize::Node,
+        many_writers: false,
+        not_required: false,
+    };
+
+    fn grows(claim: Claim) -> Option<(u64, u64)> {
+        let size = Size::of(&claim);
+        let (from, to) = size.recorded_bytes.zip(size.wanted_bytes)?;
+        (to > from).then_some((from, to))
+    }
+
+    /// C-35.
+    #[test]
+    fn a_claim_says_whether_its_node_grows_it() {
+        let reached = Claim { capacity_bytes: 20, resize: Resize::None, ..GROWING };
+        assert_eq!(grows(GROWING), Some((10, 20)), "pending");
+        assert_eq!(grows(Claim { resize: Resize::Other, ..GROWING }), None, "infeasible");
+        assert_eq!(grows(reached), None, "already there");
+        assert_eq!(grows(Claim { many_writers: true, ..reached }), Some((0, 20)), "each node of a shared volume");
+        assert_eq!(grows(Claim { many_writers: true, not_required: true, ..reached }), None, "not required");
+    }
+
+    #[test]
+    fn a_claim_without_recovery_grows_to_its_volume() {
+        let legacy = Claim { allocated_bytes: None, resize: Resize::None, ..GROWING };
+        assert_eq!(grows(legacy), Some((10, 20)));
+        assert_eq!(grows(Claim { capacity_bytes: 30, ..legacy }), None);
+    }
+
+    /// C-35.
+    #[test]
+    fn a_refusal_is_infeasible_if_it_says_so_or_if_the_request_has_moved_on() {
+        use ClaimUpdate::{Condition, Infeasible, None};
+        assert_eq!(ClaimUpdate::after_refusal(&Cause::Infeasible, true, false), Infeasible);
+        assert_eq!(ClaimUpdate::after_refusal(&Cause::Other, true, true), Condition);
+        assert_eq!(ClaimUpdate::after_refusal(&Cause::Other, false, false), Condition);
+        assert_eq!(ClaimUpdate::after_refusal(&Cause::Other, false, true), Infeasible);
+        assert_eq!(ClaimUpdate::after_refusal(&Cause::InUse, false, true), None);
+    }
 }

@@ -3,7 +3,7 @@
 use crate::{
     actual::{Mount, Standing, Volume, VolumeKey},
     backoff::Backoff,
-    desired::{Ignorance, Pod, Resolved},
+    desired::{Ignorance, Resolved},
     event::Attachment,
     ids::OperationId,
     operation::{Cause, Kind},
@@ -92,13 +92,7 @@ impl Explainer<'_> {
         let volume = self.volume();
         let mut chain = Vec::new();
         if let Some(wait) = status {
-            self.link(
-                &mut chain,
-                wait,
-                status,
-                volume.standing,
-                volume.backoff.as_deref(),
-            );
+            self.link(&mut chain, wait, status, volume.standing, volume.backoff.as_deref());
             if let Step::Uncertain(doubt) = volume.stage {
                 chain.push(doubt_reason(doubt, "stage", volume.standing));
             }
@@ -107,21 +101,10 @@ impl Explainer<'_> {
     }
 
     /// Why a pod's mount is not settled; what the volume waits for follows where the mount waits for the volume.
-    pub(crate) fn mount_chain(
-        &self,
-        mount: &Mount,
-        status: Status,
-        volume_status: Status,
-    ) -> Vec<Reason> {
+    pub(crate) fn mount_chain(&self, mount: &Mount, status: Status, volume_status: Status) -> Vec<Reason> {
         let mut chain = Vec::new();
         let Some(wait) = status else { return chain };
-        self.link(
-            &mut chain,
-            wait,
-            volume_status,
-            mount.standing,
-            mount.backoff.as_deref(),
-        );
+        self.link(&mut chain, wait, volume_status, mount.standing, mount.backoff.as_deref());
         if let Step::Uncertain(doubt) = mount.step {
             chain.push(doubt_reason(doubt, "publish", mount.standing));
         }
@@ -155,8 +138,7 @@ impl Explainer<'_> {
             Wait::Busy(operation) => {
                 reason.waits_on = WaitsOn::Operation(operation);
                 if let Some(running) = self.world.operations.get(&operation) {
-                    reason.text =
-                        format!("{} {operation} of the same volume is running", running.kind);
+                    reason.text = format!("{} {operation} of the same volume is running", running.kind);
                 }
                 chain.push(reason.clone());
                 reason.code = running_code(operation, self.world);
@@ -168,10 +150,7 @@ impl Explainer<'_> {
                 reason.next_try = Some(retry_at);
                 reason.waits_on = WaitsOn::Time;
                 if let Some(backoff) = backoff {
-                    reason.text = format!(
-                        "{} failed {} times in a row",
-                        backoff.kind, backoff.failures
-                    );
+                    reason.text = format!("{} failed {} times in a row", backoff.kind, backoff.failures);
                 }
                 chain.push(reason);
                 chain.extend(backoff.map(|it| failure(it, standing)));
@@ -190,14 +169,8 @@ impl Explainer<'_> {
             Wait::Attacher | Wait::AttachmentLost => {
                 reason.waits_on = WaitsOn::Attacher;
                 chain.push(reason.clone());
-                if let Some(Attachment::Failed { text, exhausted }) =
-                    self.world.attachment(volume.id())
-                {
-                    reason.code = if *exhausted {
-                        Code::AttachLimit
-                    } else {
-                        Code::AttachFailed
-                    };
+                if let Some(Attachment::Failed { text, exhausted }) = self.world.attachment(volume.id()) {
+                    reason.code = if *exhausted { Code::AttachLimit } else { Code::AttachFailed };
                     reason.text = text.to_string();
                     chain.push(reason);
                 }
@@ -214,9 +187,7 @@ impl Explainer<'_> {
             }
             Wait::Identity(other) => {
                 let other = self.volumes[other].id();
-                reason.text = format!(
-                    "the pod has volume {other} at this place, which stays while the pod is here"
-                );
+                reason.text = format!("the pod has volume {other} at this place, which stays while the pod is here");
                 reason.waits_on = WaitsOn::Volume(other.clone());
                 chain.push(reason);
             }
@@ -224,16 +195,10 @@ impl Explainer<'_> {
                 reason.waits_on = match code {
                     Code::DiskNotRead => WaitsOn::Disk,
                     Code::AttachmentsUnknown => WaitsOn::Attacher,
-                    _ => self
-                        .world
-                        .incomplete_source()
-                        .cloned()
-                        .map_or(WaitsOn::Nothing, WaitsOn::Source),
+                    _ => self.world.incomplete_source().cloned().map_or(WaitsOn::Nothing, WaitsOn::Source),
                 };
                 if let WaitsOn::Source(source) = &reason.waits_on {
-                    reason.text = format!(
-                        "source {source} has not told all it has, so nothing is taken away"
-                    );
+                    reason.text = format!("source {source} has not told all it has, so nothing is taken away");
                 }
                 chain.push(reason);
             }
@@ -245,11 +210,7 @@ impl Explainer<'_> {
         reason.waits_on = WaitsOn::Operation(operation);
         if let Some(running) = self.world.operations.get(&operation) {
             reason.since = running.since;
-            let state = if running.hung {
-                "has not answered in its time"
-            } else {
-                "is running"
-            };
+            let state = if running.hung { "has not answered in its time" } else { "is running" };
             reason.text = format!("{} {operation} {state}", running.kind);
         }
     }
@@ -260,9 +221,7 @@ fn failure(backoff: &Backoff, standing: Standing) -> Reason {
     let (code, waits_on) = match &backoff.trouble.cause {
         Cause::Driver => (Code::DriverMissing, WaitsOn::Time),
         Cause::Object(object) => (Code::ObjectMissing, WaitsOn::Object(object.clone())),
-        Cause::InUse | Cause::Infeasible | Cause::NotSupported | Cause::Other => {
-            (Code::Failed, WaitsOn::Nothing)
-        }
+        Cause::InUse | Cause::Infeasible | Cause::NotSupported | Cause::Other => (Code::Failed, WaitsOn::Nothing),
     };
     Reason {
         code,
@@ -276,70 +235,31 @@ fn failure(backoff: &Backoff, standing: Standing) -> Reason {
 
 fn doubt_reason(doubt: Doubt, step: &str, standing: Standing) -> Reason {
     let (code, text) = match doubt {
-        Doubt::Unanswered => (
-            Code::Uncertain,
-            format!("an earlier {step} ended without a clear answer"),
-        ),
-        Doubt::HalfGone => (
-            Code::Uncertain,
-            format!("undoing {step} failed, so it may be half gone"),
-        ),
-        Doubt::Found => (
-            Code::Uncertain,
-            format!("found at start without proof that the {step} is whole"),
-        ),
-        Doubt::Vanished => (
-            Code::MountVanished,
-            String::from(Code::MountVanished.meaning()),
-        ),
-        Doubt::Replaced => (
-            Code::MountReplaced,
-            String::from(Code::MountReplaced.meaning()),
-        ),
+        Doubt::Unanswered => (Code::Uncertain, format!("an earlier {step} ended without a clear answer")),
+        Doubt::HalfGone => (Code::Uncertain, format!("undoing {step} failed, so it may be half gone")),
+        Doubt::Found => (Code::Uncertain, format!("found at start without proof that the {step} is whole")),
+        Doubt::Vanished => (Code::MountVanished, String::from(Code::MountVanished.meaning())),
+        Doubt::Replaced => (Code::MountReplaced, String::from(Code::MountReplaced.meaning())),
     };
-    Reason {
-        code,
-        text,
-        since: standing.since,
-        attempts: 0,
-        next_try: None,
-        waits_on: WaitsOn::Nothing,
-    }
+    Reason { code, text, since: standing.since, attempts: 0, next_try: None, waits_on: WaitsOn::Nothing }
 }
 
 /// Why a name of a pod is no volume yet; nothing if it is one.
 pub(crate) fn unresolved(is: &Resolved) -> Option<Reason> {
     let (code, text, since, object) = match is {
         Resolved::Volume(_) => return None,
-        Resolved::Unknown {
-            text,
-            waits_on,
-            since,
-        } => (Code::LookupFailed, text, since, waits_on.clone()),
+        Resolved::Unknown { text, waits_on, since } => (Code::LookupFailed, text, since, waits_on.clone()),
         Resolved::Invalid { text, since } => (Code::Invalid, text, since, None),
     };
     let waits_on = object.map_or(WaitsOn::Nothing, WaitsOn::Object);
-    Some(Reason {
-        code,
-        text: text.to_string(),
-        since: *since,
-        attempts: 0,
-        next_try: None,
-        waits_on,
-    })
+    Some(Reason { code, text: text.to_string(), since: *since, attempts: 0, next_try: None, waits_on })
 }
 
 /// The pod errors of the kubelet that come from sharing a volume (E-87, E-118); the others are in the pod itself.
-pub(crate) fn sharing_error(
-    wait: Wait,
-    mount: &Mount,
-    volume: &Volume,
-    world: &World,
-) -> Option<String> {
+pub(crate) fn sharing_error(wait: Wait, mount: &Mount, volume: &Volume, world: &World) -> Option<String> {
     let label_of = |mount: Option<&Mount>| {
         let used = mount.and_then(|it| it.used.as_ref());
-        used.and_then(|it| it.label.original.clone())
-            .unwrap_or_default()
+        used.and_then(|it| it.label.original.clone()).unwrap_or_default()
     };
     match wait {
         Wait::LabelConflict(first) => Some(format!(
@@ -372,13 +292,4 @@ pub(crate) fn sharing_error(
         | Wait::Start
         | Wait::Ignorance(_) => None,
     }
-}
-
-/// Whether a pod's volumes are all resolved; used by those who wait for it.
-pub(crate) fn unresolved_names(
-    pod: &Pod,
-) -> impl Iterator<Item = (&crate::ids::OuterName, Reason)> {
-    pod.volumes
-        .iter()
-        .filter_map(|it| Some((&it.name, unresolved(&it.is)?)))
 }

@@ -16,10 +16,7 @@ use core::mem;
 impl Engine {
     pub(crate) fn driver_changed(&mut self, name: DriverName, registered: bool) {
         if name.as_str().is_empty() {
-            self.odd(
-                Oddity::EmptyName,
-                format!("a driver without a name, registered: {registered}"),
-            );
+            self.odd(Oddity::EmptyName, format!("a driver without a name, registered: {registered}"));
             return;
         }
         let driver = self.world.drivers.entry(name).or_default();
@@ -36,10 +33,7 @@ impl Engine {
 
     pub(crate) fn object_changed(&mut self, object: &ObjectName) {
         let from = (object.clone(), self.volumes.first_key(), None);
-        let waiting = self
-            .missing_objects
-            .range(from..)
-            .take_while(|(name, ..)| name == object);
+        let waiting = self.missing_objects.range(from..).take_while(|(name, ..)| name == object);
         let waiting: Vec<_> = waiting.map(|(_, volume, pod)| (*volume, *pod)).collect();
         for (volume, pod) in waiting {
             self.clear_backoff(volume, pod);
@@ -49,10 +43,7 @@ impl Engine {
 
     pub(crate) fn attachment_changed(&mut self, volume: &VolumeId, attachment: Attachment) {
         if volume.as_str().is_empty() {
-            self.odd(
-                Oddity::EmptyName,
-                format!("an attachment of a volume without a name: {attachment:?}"),
-            );
+            self.odd(Oddity::EmptyName, format!("an attachment of a volume without a name: {attachment:?}"));
             return;
         }
         match (self.world.attachments.find(volume.as_str()), attachment) {
@@ -62,10 +53,7 @@ impl Engine {
             (None, Attachment::Detached) => {}
             (Some(key), attachment) => self.world.attachments[key].attachment = attachment,
             (None, attachment) => {
-                self.world.attachments.insert(Attached {
-                    volume: volume.clone(),
-                    attachment,
-                });
+                self.world.attachments.insert(Attached { volume: volume.clone(), attachment });
             }
         }
         if let Some(key) = self.volumes.find(volume.as_str()) {
@@ -93,10 +81,7 @@ impl Engine {
 
     pub(crate) fn in_use_reported(&mut self, version: u64) {
         if version > self.in_use_version {
-            let text = format!(
-                "version {version} was reported, the newest is {}",
-                self.in_use_version
-            );
+            let text = format!("version {version} was reported, the newest is {}", self.in_use_version);
             self.odd(Oddity::UnknownReport, text);
             return;
         }
@@ -123,8 +108,7 @@ impl Engine {
             None => look(&mut volume.stage, proof, |it| it),
             Some(uid) => {
                 let pod = self.world.pods.find(uid.as_str());
-                let mount =
-                    pod.and_then(|it| volume.mounts.iter_mut().find(|mount| mount.pod == it));
+                let mount = pod.and_then(|it| volume.mounts.iter_mut().find(|mount| mount.pod == it));
                 match mount {
                     // A refresh tells itself what it left behind.
                     Some(mount) if mount.refreshing.is_some() => false,
@@ -141,10 +125,7 @@ impl Engine {
     /// Something appeared where nothing of ours is: it is not ours, and is left alone.
     fn unknown_place(&mut self, place: &Place, proof: Option<Proof>) {
         if let Some(proof) = proof {
-            self.odd(
-                Oddity::UnknownPlace,
-                format!("{proof:?} is mounted at {place:?}, which is not ours"),
-            );
+            self.odd(Oddity::UnknownPlace, format!("{proof:?} is mounted at {place:?}, which is not ours"));
         }
     }
 }

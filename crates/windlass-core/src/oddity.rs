@@ -76,15 +76,10 @@ impl Oddities {
     }
 
     pub(crate) fn counts(&self) -> impl Iterator<Item = (Oddity, u64)> {
-        Oddity::ALL
-            .iter()
-            .map(|&it| (it, self.counts[it as usize]))
-            .filter(|(_, count)| *count > 0)
+        Oddity::ALL.iter().map(|&it| (it, self.counts[it as usize])).filter(|(_, count)| *count > 0)
     }
 
     pub(crate) fn latest(&self) -> impl Iterator<Item = (Oddity, &str)> {
-        self.latest
-            .iter()
-            .map(|(oddity, text)| (*oddity, text.as_str()))
+        self.latest.iter().map(|(oddity, text)| (*oddity, text.as_str()))
     }
 }

@@ -102,11 +102,7 @@ impl Action {
     pub fn pod(&self) -> Option<&PodUid> {
         match self {
             Self::Publish { pod, .. } | Self::Unpublish { pod } => Some(pod),
-            Self::Attach
-            | Self::Stage { .. }
-            | Self::Expand { .. }
-            | Self::Unstage
-            | Self::Detach => None,
+            Self::Attach | Self::Stage { .. } | Self::Expand { .. } | Self::Unstage | Self::Detach => None,
         }
     }
 }

@@ -16,20 +16,17 @@ use core::mem;
 impl Engine {
     pub(crate) fn operation_ended(&mut self, id: OperationId, outcome: Outcome) {
         let Some(running) = self.take_running(id) else {
-            self.odd(
-                Oddity::UnknownOperation,
-                format!("operation {id} ended but does not run"),
-            );
+            self.odd(Oddity::UnknownOperation, format!("operation {id} ended but does not run"));
             return;
         };
         let outcome = self.checked(id, running.kind, outcome);
         self.touch(running.volume);
+        self.touch_rivals(running.pod);
         match running.kind {
             Kind::Attach | Kind::Detach => {
                 let volume = &mut self.volumes[running.volume];
                 let done = device(&outcome);
-                volume.attach =
-                    mem::replace(&mut volume.attach, Step::Absent).ended(&outcome, done);
+                volume.attach = mem::replace(&mut volume.attach, Step::Absent).ended(&outcome, done);
             }
             Kind::Stage | Kind::Unstage => {
                 let volume = &mut self.volumes[running.volume];
@@ -59,29 +56,21 @@ impl Engine {
             | (Kind::Stage | Kind::Publish, Done::Mounted(_))
             | (Kind::Unpublish | Kind::Unstage | Kind::Detach, Done::Gone)
             | (Kind::Expand, Done::Expanded { .. }) => true,
-            (_, Done::Attached { .. } | Done::Mounted(_) | Done::Gone | Done::Expanded { .. }) => {
-                false
-            }
+            (_, Done::Attached { .. } | Done::Mounted(_) | Done::Gone | Done::Expanded { .. }) => false,
         };
         if fits {
             return outcome;
         }
         let text = format!("{kind} {id} was answered with {done:?}");
         self.odd(Oddity::OutcomeMismatch, text.clone());
-        Outcome::Unknown(Trouble {
-            cause: Cause::Other,
-            text: text.into(),
-        })
+        Outcome::Unknown(Trouble { cause: Cause::Other, text: text.into() })
     }
 
     fn mount_operation_ended(&mut self, running: &Running, outcome: &Outcome) {
         let now = self.world.now;
         let volume = &mut self.volumes[running.volume];
         let awaits_growth = volume.spec.capabilities.expand;
-        let Some(mount) = running
-            .pod
-            .and_then(|it| volume.mounts.iter_mut().find(|mount| mount.pod == it))
-        else {
+        let Some(mount) = running.pod.and_then(|it| volume.mounts.iter_mut().find(|mount| mount.pod == it)) else {
             return;
         };
         let revision = running.goal;
@@ -89,20 +78,10 @@ impl Engine {
             mount.refreshing = None;
             // Whatever became of the refresh, the pod keeps what it had (E-131).
             if let (Step::Held(published), Some(proof)) = (&mut mount.step, proof(outcome)) {
-                *published = Published {
-                    proof,
-                    revision,
-                    at: now,
-                    awaits_growth: published.awaits_growth,
-                };
+                *published = Published { proof, revision, at: now, awaits_growth: published.awaits_growth };
             }
         } else {
-            let done = proof(outcome).map(|proof| Published {
-                proof,
-                revision,
-                at: now,
-                awaits_growth,
-            });
+            let done = proof(outcome).map(|proof| Published { proof, revision, at: now, awaits_growth });
             mount.step = mem::replace(&mut mount.step, Step::Absent).ended(outcome, done);
         }
         volume.forget_label_if_unmounted();
@@ -123,16 +102,12 @@ impl Engine {
                     Verdict::InUse(trouble)
                 }
                 Cause::Infeasible => {
-                    volume.growth = Growth::Infeasible {
-                        to_bytes: running.goal,
-                    };
+                    volume.growth = Growth::Infeasible { to_bytes: running.goal };
                     Verdict::Infeasible(trouble)
                 }
                 Cause::NotSupported => {
                     volume.size_bytes = Some(running.goal);
-                    Verdict::Grown {
-                        size_bytes: running.goal,
-                    }
+                    Verdict::Grown { size_bytes: running.goal }
                 }
                 Cause::Driver | Cause::Object(_) | Cause::Other => Verdict::Failed(trouble),
             },
@@ -143,16 +118,13 @@ impl Engine {
             }
         };
         match &verdict {
-            Verdict::Failed(trouble) => {
-                self.back_off(running.volume, None, Kind::Expand, trouble.clone())
-            }
+            Verdict::Failed(trouble) => self.back_off(running.volume, None, Kind::Expand, trouble.clone()),
             Verdict::Grown { .. } | Verdict::Infeasible(_) | Verdict::InUse(_) => {
                 self.clear_backoff(running.volume, None);
             }
         }
         let volume = self.volumes[running.volume].spec.id.clone();
-        self.notices
-            .push_back(Notice::ExpansionEnded { volume, verdict });
+        self.notices.push_back(Notice::ExpansionEnded { volume, verdict });
     }
 
     /// Notes a failure, of a pod's mount or of the volume itself.
@@ -192,11 +164,7 @@ impl Engine {
         Some(previous)
     }
 
-    fn backoff_place(
-        &mut self,
-        key: VolumeKey,
-        pod: Option<PodKey>,
-    ) -> Option<&mut Option<Box<Backoff>>> {
+    fn backoff_place(&mut self, key: VolumeKey, pod: Option<PodKey>) -> Option<&mut Option<Box<Backoff>>> {
         let volume = &mut self.volumes[key];
         match pod {
             None => Some(&mut volume.backoff),

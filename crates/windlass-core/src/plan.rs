@@ -7,12 +7,12 @@
 use crate::{
     actual::{Mount, PodKey, Volume, VolumeKey},
     backoff::Backoff,
-    desired::{Ignorance, Life, Wanting, wanting},
+    desired::{Ignorance, Wanting, wanting},
     event::Attachment,
     ids::{OperationId, Time},
     label,
     operation::{Action, Kind},
-    spec::{Attach, Concurrency, Phase, Refresh, Sharing},
+    spec::{Attach, Concurrency, Life, Phase, Refresh, Sharing},
     step::Step,
     table::Table,
     world::World,
@@ -112,12 +112,7 @@ pub(crate) fn plan(key: VolumeKey, volumes: &Table<Volume>, world: &World) -> Pl
             };
         }
     }
-    Plan::Rest(Rest {
-        volume,
-        mounts,
-        in_use: planner.in_use(),
-        wake_at: planner.wake_at,
-    })
+    Plan::Rest(Rest { volume, mounts, in_use: planner.in_use(), wake_at: planner.wake_at })
 }
 
 /// One volume on the way through its plan.
@@ -176,18 +171,7 @@ impl<'a> Planner<'a> {
             publishing = publishing.or(mount.refreshing);
         }
         let (draining, wake_at) = (false, None);
-        Self {
-            key,
-            volume,
-            volumes,
-            world,
-            wants,
-            lead,
-            publishing,
-            unpublishing,
-            draining,
-            wake_at,
-        }
+        Self { key, volume, volumes, world, wants, lead, publishing, unpublishing, draining, wake_at }
     }
 
     /// A mount that is not wanted, or of which that is not known.
@@ -216,9 +200,7 @@ impl<'a> Planner<'a> {
         if let Some(wait) = self.hindrance(Kind::Unpublish, mount.backoff.as_deref()) {
             return Next::Wait(wait);
         }
-        Next::Run(Action::Unpublish {
-            pod: self.world.pods[mount.pod].uid.clone(),
-        })
+        Next::Run(Action::Unpublish { pod: self.world.pods[mount.pod].uid.clone() })
     }
 
     /// What the volume does alone: attach, stage, expand, unstage, detach.
@@ -226,11 +208,7 @@ impl<'a> Planner<'a> {
         if let Some(operation) = self.volume.operation() {
             return Next::Wait(Wait::Running(operation));
         }
-        let next = if self.lead.is_none() {
-            self.take_down()
-        } else {
-            self.bring_up()
-        };
+        let next = if self.lead.is_none() { self.take_down() } else { self.bring_up() };
         let Next::Run(action) = next else { return next };
         if let Some(wait) = self.hindrance(action.kind(), self.volume.backoff.as_deref()) {
             return Next::Wait(wait);
@@ -270,21 +248,12 @@ impl<'a> Planner<'a> {
         }
         if stages && volume.stage.held().is_none() {
             let label = self.lead.and_then(|it| self.label(it));
-            return Next::Run(Action::Stage {
-                after: volume.stage.earlier(),
-                label,
-            });
+            return Next::Run(Action::Stage { after: volume.stage.earlier(), label });
         }
         let grower = volume.mounts.iter().find(|it| it.can_grow());
-        if let (Some(to_bytes), Some(from_bytes), Some(mount)) =
-            (volume.grows_to(), volume.size_bytes, grower)
-        {
+        if let (Some(to_bytes), Some(from_bytes), Some(mount)) = (volume.grows_to(), volume.size_bytes, grower) {
             let pod = self.world.pods[mount.pod].uid.clone();
-            return Next::Run(Action::Expand {
-                pod,
-                from_bytes,
-                to_bytes,
-            });
+            return Next::Run(Action::Expand { pod, from_bytes, to_bytes });
         }
         Next::Settled
     }
@@ -321,11 +290,7 @@ impl<'a> Planner<'a> {
                 Due::Never => return Next::Settled,
                 Due::At(at) => {
                     self.wake_at(at);
-                    return if published.awaits_growth {
-                        Next::Wait(Wait::Growth)
-                    } else {
-                        Next::Settled
-                    };
+                    return if published.awaits_growth { Next::Wait(Wait::Growth) } else { Next::Settled };
                 }
             }
         } else if let Some(wait) = self.obstacle(index) {
@@ -388,9 +353,7 @@ impl<'a> Planner<'a> {
         let mine = mounts[index].step.may_be_here();
         let goes_first = |it: &usize| *it != index && (!mine || *it < index);
         let mut others = (0..mounts.len()).filter(goes_first);
-        others
-            .find(|&it| mounts[it].step.may_be_here())
-            .map(|it| mounts[it].pod)
+        others.find(|&it| mounts[it].step.may_be_here()).map(|it| mounts[it].pod)
     }
 
     /// Another volume that the same pod may have at this volume's place (E-417). Of two, the first goes on.
@@ -401,18 +364,10 @@ impl<'a> Planner<'a> {
         }
         let mine = mount.step.may_be_here();
         let before_mine = pod.mounts.iter().take_while(|it| **it != self.key);
-        let after_mine = pod
-            .mounts
-            .iter()
-            .skip_while(|it| **it != self.key)
-            .skip(1)
-            .filter(|_| !mine);
+        let after_mine = pod.mounts.iter().skip_while(|it| **it != self.key).skip(1).filter(|_| !mine);
         let has = |it: &&VolumeKey| {
             let other = &self.volumes[**it];
-            same_place(other, self.volume)
-                && other
-                    .mount(mount.pod)
-                    .is_some_and(|it| it.step.may_be_here())
+            same_place(other, self.volume) && other.mount(mount.pod).is_some_and(|it| it.step.may_be_here())
         };
         before_mine.chain(after_mine).find(has).copied()
     }
@@ -428,9 +383,7 @@ impl<'a> Planner<'a> {
                 match self.world.attachment(volume.id()) {
                     // It was staged in an earlier life, so it was reported then and still is (E-39, E-197).
                     None if staged && !self.world.start.attachments_complete => Attachedness::Ready,
-                    Some(Attachment::Attached { .. }) if staged || self.is_reported() => {
-                        Attachedness::Ready
-                    }
+                    Some(Attachment::Attached { .. }) if staged || self.is_reported() => Attachedness::Ready,
                     Some(Attachment::Attached { .. }) => Attachedness::Missing(Wait::Report),
                     None | Some(Attachment::Detached | Attachment::Failed { .. }) => {
                         Attachedness::Missing(Wait::Attacher)
@@ -442,9 +395,7 @@ impl<'a> Planner<'a> {
 
     /// Is it known to stand in the report that the attacher reads (E-188)?
     fn is_reported(&self) -> bool {
-        self.volume
-            .in_use_since
-            .is_some_and(|it| it <= self.world.reported_version)
+        self.volume.in_use_since.is_some_and(|it| it <= self.world.reported_version)
     }
 
     fn wish(&self, index: usize) -> Option<&label::Wish> {
@@ -479,32 +430,21 @@ impl<'a> Planner<'a> {
         }
         match self.volume.spec.capabilities.refresh {
             Refresh::Never => Due::Never,
-            Refresh::OnChange | Refresh::Every(_) if published.revision != used.revision => {
-                Due::Now
-            }
+            Refresh::OnChange | Refresh::Every(_) if published.revision != used.revision => Due::Now,
             Refresh::OnChange => Due::Never,
             Refresh::Every(period) => {
                 let at = published.at + period;
-                if at <= self.world.now {
-                    Due::Now
-                } else {
-                    Due::At(at)
-                }
+                if at <= self.world.now { Due::Now } else { Due::At(at) }
             }
         }
     }
 
     /// What keeps an operation from beginning that has nothing to do with other operations.
     fn hindrance(&mut self, kind: Kind, backoff: Option<&Backoff>) -> Option<Wait> {
-        if !self
-            .world
-            .driver_is_registered(self.volume.spec.driver.as_ref())
-        {
+        if !self.world.driver_is_registered(self.volume.spec.driver.as_ref()) {
             return Some(Wait::Driver);
         }
-        let retry_at = backoff
-            .filter(|it| it.kind == kind && it.retry_at > self.world.now)?
-            .retry_at;
+        let retry_at = backoff.filter(|it| it.kind == kind && it.retry_at > self.world.now)?.retry_at;
         self.wake_at(retry_at);
         Some(Wait::Backoff(retry_at))
     }
@@ -515,11 +455,7 @@ impl<'a> Planner<'a> {
 
     fn wanted_mounts(&self) -> impl Iterator<Item = &Mount> {
         let wanted = |(mount, want): (_, &Wanting)| (*want == Wanting::Wanted).then_some(mount);
-        self.volume
-            .mounts
-            .iter()
-            .zip(&self.wants)
-            .filter_map(wanted)
+        self.volume.mounts.iter().zip(&self.wants).filter_map(wanted)
     }
 
     /// A volume that must be attached and is wanted, or that may be here, is in use.

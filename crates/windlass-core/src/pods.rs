@@ -2,14 +2,14 @@
 
 use crate::{
     actual::{Growth, Mount, PodKey, Volume, VolumeKey},
-    desired::{Life, NamedVolume, Pod, Resolved, Used},
+    desired::{NamedVolume, Pod, Resolved, Used},
     engine::Engine,
     event::Containers,
     ids::{OuterName, PodUid, SourceName, Time, Version},
     notice::Notice,
     oddity::Oddity,
     plan::same_place,
-    spec::{self, Access, Identity, Mode, PodVolume, Use, VolumeSpec, Want},
+    spec::{self, Access, Identity, Life, Mode, PodVolume, Use, VolumeSpec, Want},
     step::{Doubt, Step},
 };
 use alloc::{format, string::String, sync::Arc, vec::Vec};
@@ -24,23 +24,14 @@ impl Engine {
         let life = match self.world.sources.get(&given.source) {
             Some(source) => source.life,
             None => {
-                let text = format!(
-                    "pod {} comes from source {}, which was not announced",
-                    given.name, given.source
-                );
+                let text = format!("pod {} comes from source {}, which was not announced", given.name, given.source);
                 self.odd(Oddity::UnknownSource, text);
                 0
             }
         };
         let key = self.pod_entry(&given.uid);
         if let Some(oddity) = self.not_news(key, &given) {
-            self.odd(
-                oddity,
-                format!(
-                    "pod {} in version {} from {}",
-                    given.name, given.version.0, given.source
-                ),
-            );
+            self.odd(oddity, format!("pod {} in version {} from {}", given.name, given.version.0, given.source));
             return;
         }
         let pod = &mut self.world.pods[key];
@@ -71,19 +62,13 @@ impl Engine {
             // Nobody knows it, but its containers may run: what is found of it must stay (E-162).
             (None, Containers::MayRun) if !uid.as_str().is_empty() => self.pod_entry(uid),
             (None, _) => {
-                self.odd(
-                    Oddity::UnknownPod,
-                    format!("pod {uid} is gone, but was not known"),
-                );
+                self.odd(Oddity::UnknownPod, format!("pod {uid} is gone, but was not known"));
                 return;
             }
         };
         let pod = &self.world.pods[key];
         if is_older(version, pod.version) {
-            self.odd(
-                Oddity::StaleVersion,
-                format!("pod {uid} gone in version {}", version.0),
-            );
+            self.odd(Oddity::StaleVersion, format!("pod {uid} gone in version {}", version.0));
             return;
         }
         if version > pod.version {
@@ -105,17 +90,9 @@ impl Engine {
         self.drop_pod_if_over(key);
     }
 
-    pub(crate) fn source_complete(
-        &mut self,
-        name: &SourceName,
-        version: Version,
-        containers: Containers,
-    ) {
+    pub(crate) fn source_complete(&mut self, name: &SourceName, version: Version, containers: Containers) {
         let Some(source) = self.world.sources.get_mut(name) else {
-            self.odd(
-                Oddity::UnknownSource,
-                format!("source {name} is complete, but was not announced"),
-            );
+            self.odd(Oddity::UnknownSource, format!("source {name} is complete, but was not announced"));
             return;
         };
         source.complete = true;
@@ -126,12 +103,7 @@ impl Engine {
                 && pod.confirmed < life
                 && !is_older(version, pod.version)
         };
-        let missing: Vec<PodKey> = self
-            .world
-            .pods
-            .keys()
-            .filter(|it| missing(&self.world.pods[*it]))
-            .collect();
+        let missing: Vec<PodKey> = self.world.pods.keys().filter(|it| missing(&self.world.pods[*it])).collect();
         for pod in missing {
             self.lose_pod(pod, containers);
         }
@@ -148,10 +120,7 @@ impl Engine {
                     self.touch_all();
                 }
             }
-            None => self.odd(
-                Oddity::UnknownSource,
-                format!("source {name} is lost ({text}), but was not announced"),
-            ),
+            None => self.odd(Oddity::UnknownSource, format!("source {name} is lost ({text}), but was not announced")),
         }
     }
 
@@ -175,9 +144,7 @@ impl Engine {
     }
 
     pub(crate) fn pod_entry(&mut self, uid: &PodUid) -> PodKey {
-        self.world
-            .pod(uid)
-            .unwrap_or_else(|| self.world.pods.insert(Pod::new(uid.clone())))
+        self.world.pod(uid).unwrap_or_else(|| self.world.pods.insert(Pod::new(uid.clone())))
     }
 
     /// Replaces what a pod names by what it names now.
@@ -188,10 +155,7 @@ impl Engine {
         for PodVolume { name, want } in given {
             if named.iter().any(|it| it.name == name) {
                 let uid = &self.world.pods[pod].uid;
-                self.odd(
-                    Oddity::DuplicateName,
-                    format!("pod {uid} has two volumes named {name}"),
-                );
+                self.odd(Oddity::DuplicateName, format!("pod {uid} has two volumes named {name}"));
                 continue;
             }
             let earlier = before.iter().find(|it| it.name == name).map(|it| &it.is);
@@ -200,10 +164,7 @@ impl Engine {
         }
         self.world.pods[pod].volumes = named;
         for volume in self.world.pods[pod].mounts.clone() {
-            let now = used
-                .iter()
-                .position(|(it, _)| *it == volume)
-                .map(|it| used.swap_remove(it).1);
+            let now = used.iter().position(|(it, _)| *it == volume).map(|it| used.swap_remove(it).1);
             self.use_mount(volume, pod, now);
         }
         for (volume, now) in used {
@@ -247,27 +208,15 @@ impl Engine {
                     Some(Resolved::Unknown { since, .. }) => *since,
                     Some(Resolved::Volume(_) | Resolved::Invalid { .. }) | None => now,
                 };
-                Resolved::Unknown {
-                    text,
-                    waits_on,
-                    since,
-                }
+                Resolved::Unknown { text, waits_on, since }
             }
         }
     }
 
     /// The volume that a pod names, if it makes sense.
-    fn admitted(
-        &mut self,
-        pod: PodKey,
-        name: &OuterName,
-        spec: &Arc<VolumeSpec>,
-    ) -> Result<VolumeKey, String> {
+    fn admitted(&mut self, pod: PodKey, name: &OuterName, spec: &Arc<VolumeSpec>) -> Result<VolumeKey, String> {
         let title = &self.world.pods[pod].title;
-        if name.as_str().is_empty()
-            || spec.id.as_str().is_empty()
-            || spec.inner_name.as_str().is_empty()
-        {
+        if name.as_str().is_empty() || spec.id.as_str().is_empty() || spec.inner_name.as_str().is_empty() {
             let text = format!("volume \"{name}\" of pod {title} has an empty name or identity");
             self.odd(Oddity::EmptyName, text.clone());
             return Err(text);
@@ -281,18 +230,13 @@ impl Engine {
             return Err(text);
         }
         let Some(key) = self.volumes.find(spec.id.as_str()) else {
-            return Ok(self
-                .volumes
-                .insert(Volume::new(spec.clone(), self.world.now)));
+            return Ok(self.volumes.insert(Volume::new(spec.clone(), self.world.now)));
         };
         let other = |it: &&Mount| it.pod != pod && (it.used.is_some() || it.step.may_be_here());
         if spec.capabilities.identity == Identity::PerPod
             && let Some(other) = self.volumes[key].mounts.iter().find(other)
         {
-            let text = format!(
-                "volume {} belongs to pod {} alone",
-                spec.id, self.world.pods[other.pod].title
-            );
+            let text = format!("volume {} belongs to pod {} alone", spec.id, self.world.pods[other.pod].title);
             self.odd(Oddity::NotShared, text.clone());
             return Err(text);
         }
@@ -311,19 +255,12 @@ impl Engine {
             && volume.spec.mode == spec.mode
             && volume.spec.inner_name == spec.inner_name;
         if !same_kind && volume.may_be_here() {
-            let text = format!(
-                "volume {} is here as {:?} and cannot become {:?}",
-                spec.id, volume.spec, spec
-            );
+            let text = format!("volume {} is here as {:?} and cannot become {:?}", spec.id, volume.spec, spec);
             self.odd(Oddity::SpecChanged, text);
             return;
         }
         if volume.parked
-            && let Some(driver) = volume
-                .spec
-                .driver
-                .as_ref()
-                .and_then(|it| self.world.drivers.get_mut(it))
+            && let Some(driver) = volume.spec.driver.as_ref().and_then(|it| self.world.drivers.get_mut(it))
         {
             driver.parked.remove(&key);
             volume.parked = false;
@@ -334,18 +271,11 @@ impl Engine {
         {
             volume.growth = Growth::Open;
         }
-        let shrinks = spec
-            .size
-            .wanted_bytes
-            .zip(volume.size_bytes)
-            .is_some_and(|(wanted, has)| wanted < has);
+        let shrinks = spec.size.wanted_bytes.zip(volume.size_bytes).is_some_and(|(wanted, has)| wanted < has);
         let wants_less = spec.size.wanted_bytes < volume.spec.size.wanted_bytes;
         volume.spec = spec.clone();
         if shrinks && wants_less {
-            self.odd(
-                Oddity::SizeShrunk,
-                format!("volume {} should become smaller: {:?}", spec.id, spec.size),
-            );
+            self.odd(Oddity::SizeShrunk, format!("volume {} should become smaller: {:?}", spec.id, spec.size));
         }
         self.clear_backoffs(key);
         self.touch(key);
@@ -358,12 +288,7 @@ impl Engine {
         }
         let mut mount = Mount::new(pod, self.world.now);
         let same = |it: &&VolumeKey| same_place(&self.volumes[**it], &self.volumes[key]);
-        let others: Vec<VolumeKey> = self.world.pods[pod]
-            .mounts
-            .iter()
-            .filter(same)
-            .copied()
-            .collect();
+        let others: Vec<VolumeKey> = self.world.pods[pod].mounts.iter().filter(same).copied().collect();
         for other in others {
             if self.volumes[other].unreadable {
                 if let Some(nameless) = self.volumes[other].mount_mut(pod)
@@ -388,6 +313,7 @@ impl Engine {
         self.world.pods[pod].mounts.push(key);
         self.volumes[key].mounts.push(mount);
         self.touch(key);
+        self.touch_rivals(Some(pod));
     }
 
     /// Removes mounts that nobody names and that are not here.
@@ -416,9 +342,7 @@ impl Engine {
     fn settle_contest(&mut self, pod: PodKey) {
         let mounts = &self.world.pods[pod].mounts;
         let contested = mounts.iter().enumerate().any(|(index, one)| {
-            mounts[index + 1..]
-                .iter()
-                .any(|other| same_place(&self.volumes[*one], &self.volumes[*other]))
+            mounts[index + 1..].iter().any(|other| same_place(&self.volumes[*one], &self.volumes[*other]))
         });
         self.world.pods[pod].contested = contested;
         self.touch_volumes_of(pod);
@@ -437,7 +361,7 @@ impl Engine {
     }
 
     fn touch_volumes_of(&mut self, pod: PodKey) {
-        self.touched.extend_from_slice(&self.world.pods[pod].mounts);
+        self.touched.extend(&self.world.pods[pod].mounts);
     }
 }
 
@@ -459,13 +383,6 @@ fn add_use(used: &mut Vec<(VolumeKey, Used)>, volume: VolumeKey, new: Use) {
     match used.iter_mut().find(|(it, _)| *it == volume) {
         Some((_, used)) if new.access == Access::ReadWrite => used.access = Access::ReadWrite,
         Some(_) => {}
-        None => used.push((
-            volume,
-            Used {
-                access: new.access,
-                revision: new.revision,
-                label: new.label,
-            },
-        )),
+        None => used.push((volume, Used { access: new.access, revision: new.revision, label: new.label })),
     }
 }

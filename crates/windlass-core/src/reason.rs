@@ -155,7 +155,7 @@ codes! {
     /// What is here is not known.
     AttachmentsUnknown = "The attacher has not told what is attached, so nothing is taken away.", "See whether the attacher's objects can be read.";
     /// The want is not known.
-    PodStopping = "All that is known of the pod is that its containers may still run, so it keeps what it has.", "End its containers.";
+    PodStopping = "The pod is gone but its containers may still run, so it keeps what it has.", "End its containers.";
 
     /// What is here is not known.
     Uncertain = "Whether the volume is mounted is not certain.", "See the reason that follows; it is verified or undone by itself.";

@@ -35,18 +35,12 @@ impl Engine {
         let proven = self.proven(&found).map(|(proof, _)| proof);
         let volume = &mut self.volumes[key];
         volume.label.get_or_insert(found.label);
-        merge(
-            &mut volume.stage,
-            proven.map_or(Step::Uncertain(Doubt::Found), Step::Held),
-        );
+        merge(&mut volume.stage, proven.map_or(Step::Uncertain(Doubt::Found), Step::Held));
     }
 
     pub(crate) fn found_published(&mut self, uid: &PodUid, found: Found) {
         if uid.as_str().is_empty() {
-            self.odd(
-                Oddity::EmptyName,
-                format!("found {} published to a pod without a uid", found.spec.id),
-            );
+            self.odd(Oddity::EmptyName, format!("found {} published to a pod without a uid", found.spec.id));
             return;
         }
         let Some(key) = self.found_volume(&found.spec) else {
@@ -55,12 +49,7 @@ impl Engine {
         let at = self.world.now;
         let proven = self.proven(&found);
         let step = match proven {
-            Some((proof, revision)) => Step::Held(Published {
-                proof,
-                revision,
-                at,
-                awaits_growth: false,
-            }),
+            Some((proof, revision)) => Step::Held(Published { proof, revision, at, awaits_growth: false }),
             None => Step::Uncertain(Doubt::Found),
         };
         let pod = self.pod_entry(uid);
@@ -71,19 +60,12 @@ impl Engine {
             merge(&mut mount.step, step);
         }
         self.touch_pod(pod);
+        self.touch_rivals(Some(pod));
     }
 
-    pub(crate) fn found_unreadable(
-        &mut self,
-        uid: &PodUid,
-        plugin: PluginName,
-        inner_name: InnerName,
-    ) {
+    pub(crate) fn found_unreadable(&mut self, uid: &PodUid, plugin: PluginName, inner_name: InnerName) {
         if uid.as_str().is_empty() {
-            self.odd(
-                Oddity::EmptyName,
-                format!("found {plugin} {inner_name} of a pod without a uid"),
-            );
+            self.odd(Oddity::EmptyName, format!("found {plugin} {inner_name} of a pod without a uid"));
             return;
         }
         self.note_if_late(|| format!("{plugin} {inner_name} of pod {uid}"));
@@ -98,6 +80,7 @@ impl Engine {
                 merge(&mut mount.step, Step::Uncertain(Doubt::Found));
             }
             self.touch(key);
+            self.touch_rivals(Some(pod));
             return;
         }
         let spec = Arc::new(VolumeSpec {
@@ -144,19 +127,14 @@ impl Engine {
 
     fn found_volume(&mut self, spec: &Arc<VolumeSpec>) -> Option<VolumeKey> {
         if spec.id.as_str().is_empty() {
-            self.odd(
-                Oddity::EmptyName,
-                String::from("found a volume without an identity"),
-            );
+            self.odd(Oddity::EmptyName, String::from("found a volume without an identity"));
             return None;
         }
         self.note_if_late(|| format!("volume {}", spec.id));
         // What a source says of a volume is newer than what a record says.
         let key = match self.volumes.find(spec.id.as_str()) {
             Some(key) => key,
-            None => self
-                .volumes
-                .insert(Volume::new(spec.clone(), self.world.now)),
+            None => self.volumes.insert(Volume::new(spec.clone(), self.world.now)),
         };
         self.touch(key);
         Some(key)
@@ -171,14 +149,9 @@ impl Engine {
     /// The mount, if its record proves it for this boot and it is there (I-4).
     fn proven(&self, found: &Found) -> Option<(Proof, u64)> {
         match &found.record {
-            Record::Proven {
-                boot,
-                proof,
-                revision,
-            } if *boot == self.boot => found
-                .seen
-                .filter(|seen| proof.holds_for(seen))
-                .map(|_| (*proof, *revision)),
+            Record::Proven { boot, proof, revision } if *boot == self.boot => {
+                found.seen.filter(|seen| proof.holds_for(seen)).map(|_| (*proof, *revision))
+            }
             Record::Proven { .. } | Record::Intent => None,
         }
     }

@@ -5,6 +5,7 @@ use crate::{
     oddity::Oddity,
     operation::Kind,
     reason::Reason,
+    spec::Life,
     step::Doubt,
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -90,6 +91,8 @@ pub struct PodView {
     pub uid: PodUid,
     /// `namespace/name`.
     pub name: Arc<str>,
+    /// How far its life has gone.
+    pub life: Life,
     /// Whether all its volumes are mounted.
     pub ready: bool,
     /// Its volumes that are not a volume yet, and why.

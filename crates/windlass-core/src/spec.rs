@@ -2,10 +2,7 @@
 
 use crate::{
     expand,
-    ids::{
-        DriverName, InnerName, ObjectName, OuterName, PluginName, PodUid, SourceName, Version,
-        VolumeId,
-    },
+    ids::{DriverName, InnerName, ObjectName, OuterName, PluginName, PodUid, SourceName, Version, VolumeId},
     label,
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -42,6 +39,19 @@ pub enum Phase {
     /// Nothing of it runs nor will run again: its volumes are not wanted (E-165), unless
     /// [`Config::keep_terminated`](crate::Config::keep_terminated) says so.
     Finished,
+}
+
+/// What is known of a pod's life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Life {
+    /// It was found on disk and no source has spoken of it.
+    Found,
+    /// Its source has it, in this phase.
+    Known(Phase),
+    /// Its source no longer has it but its containers may run.
+    Leaving,
+    /// Nobody has it; what is left of it goes.
+    Gone,
 }
 
 /// One volume of a pod.

@@ -84,20 +84,10 @@ impl<T> Step<T> {
                 Some(held) => Self::Held(held),
                 None => Self::Uncertain(Doubt::Unanswered),
             },
-            (
-                Self::Doing {
-                    after: Earlier::Nothing,
-                    ..
-                },
-                Outcome::Refused(_),
-            ) => Self::Absent,
-            (Self::Doing { .. }, Outcome::Refused(_) | Outcome::Unknown(_)) => {
-                Self::Uncertain(Doubt::Unanswered)
-            }
+            (Self::Doing { after: Earlier::Nothing, .. }, Outcome::Refused(_)) => Self::Absent,
+            (Self::Doing { .. }, Outcome::Refused(_) | Outcome::Unknown(_)) => Self::Uncertain(Doubt::Unanswered),
             (Self::Undoing(_), Outcome::Done(_)) => Self::Absent,
-            (Self::Undoing(_), Outcome::Refused(_) | Outcome::Unknown(_)) => {
-                Self::Uncertain(Doubt::HalfGone)
-            }
+            (Self::Undoing(_), Outcome::Refused(_) | Outcome::Unknown(_)) => Self::Uncertain(Doubt::HalfGone),
             (state @ (Self::Absent | Self::Held(_) | Self::Uncertain(_)), _) => state,
         }
     }
@@ -109,58 +99,37 @@ mod tests {
     use crate::operation::{Cause, Done, Trouble};
 
     fn trouble() -> Trouble {
-        Trouble {
-            cause: Cause::Other,
-            text: "no".into(),
-        }
+        Trouble { cause: Cause::Other, text: "no".into() }
     }
 
     fn doing(after: Earlier) -> Step<u8> {
-        Step::Doing {
-            operation: OperationId(1),
-            after,
-        }
+        Step::Doing { operation: OperationId(1), after }
     }
 
     #[test]
     fn a_refusal_forgets_nothing_that_was_in_doubt_before_it() {
         let refused = Outcome::Refused(trouble());
         assert_eq!(doing(Earlier::Nothing).ended(&refused, None), Step::Absent);
-        assert_eq!(
-            doing(Earlier::Unknown).ended(&refused, None),
-            Step::Uncertain(Doubt::Unanswered)
-        );
+        assert_eq!(doing(Earlier::Unknown).ended(&refused, None), Step::Uncertain(Doubt::Unanswered));
     }
 
     #[test]
     fn an_unknown_end_is_a_state_of_its_own() {
         let unknown = Outcome::Unknown(trouble());
-        assert_eq!(
-            doing(Earlier::Nothing).ended(&unknown, None),
-            Step::Uncertain(Doubt::Unanswered)
-        );
-        assert_eq!(
-            Step::<u8>::Undoing(OperationId(1)).ended(&unknown, None),
-            Step::Uncertain(Doubt::HalfGone)
-        );
+        assert_eq!(doing(Earlier::Nothing).ended(&unknown, None), Step::Uncertain(Doubt::Unanswered));
+        assert_eq!(Step::<u8>::Undoing(OperationId(1)).ended(&unknown, None), Step::Uncertain(Doubt::HalfGone));
     }
 
     #[test]
     fn a_failed_removal_leaves_doubt_even_when_refused() {
         let refused = Outcome::Refused(trouble());
-        assert_eq!(
-            Step::<u8>::Undoing(OperationId(1)).ended(&refused, None),
-            Step::Uncertain(Doubt::HalfGone)
-        );
+        assert_eq!(Step::<u8>::Undoing(OperationId(1)).ended(&refused, None), Step::Uncertain(Doubt::HalfGone));
     }
 
     #[test]
     fn done_without_what_it_should_have_brought_is_doubt() {
         let done = Outcome::Done(Done::Gone);
-        assert_eq!(
-            doing(Earlier::Nothing).ended(&done, None),
-            Step::Uncertain(Doubt::Unanswered)
-        );
+        assert_eq!(doing(Earlier::Nothing).ended(&done, None), Step::Uncertain(Doubt::Unanswered));
         assert_eq!(doing(Earlier::Nothing).ended(&done, Some(3)), Step::Held(3));
     }
 }

@@ -32,19 +32,12 @@ pub(crate) struct Table<V> {
 
 impl<V: Named> Table<V> {
     pub(crate) fn new(seed: u64) -> Self {
-        Self {
-            entries: Vec::new(),
-            free: Vec::new(),
-            by_name: HashTable::new(),
-            hasher: FixedState::with_seed(seed),
-        }
+        Self { entries: Vec::new(), free: Vec::new(), by_name: HashTable::new(), hasher: FixedState::with_seed(seed) }
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Key<V>> {
         let hash = self.hasher.hash_one(name);
-        let place = *self
-            .by_name
-            .find(hash, |&it| self.entry(it).name() == name)?;
+        let place = *self.by_name.find(hash, |&it| self.entry(it).name() == name)?;
         Some(Key::at(place))
     }
 
@@ -60,8 +53,7 @@ impl<V: Named> Table<V> {
         };
         self.entries[place as usize] = Some(Box::new(value));
         let (entries, hasher) = (&self.entries, &self.hasher);
-        self.by_name
-            .insert_unique(hash, place, |&it| hasher.hash_one(name_at(entries, it)));
+        self.by_name.insert_unique(hash, place, |&it| hasher.hash_one(name_at(entries, it)));
         Key::at(place)
     }
 
@@ -71,22 +63,15 @@ impl<V: Named> Table<V> {
             found.remove();
         }
         self.free.push(key.place);
-        *self.entries[key.place as usize]
-            .take()
-            .expect("a key is used only while its entry is there")
+        *self.entries[key.place as usize].take().expect("a key is used only while its entry is there")
     }
 
     pub(crate) fn contains(&self, key: Key<V>) -> bool {
-        self.entries
-            .get(key.place as usize)
-            .is_some_and(Option::is_some)
+        self.entries.get(key.place as usize).is_some_and(Option::is_some)
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key<V>> + '_ {
-        (0..)
-            .zip(&self.entries)
-            .filter(|(_, entry)| entry.is_some())
-            .map(|(place, _)| Key::at(place))
+        (0..).zip(&self.entries).filter(|(_, entry)| entry.is_some()).map(|(place, _)| Key::at(place))
     }
 
     /// The least key there can be, for ranges.
@@ -99,9 +84,7 @@ impl<V: Named> Table<V> {
     }
 
     fn entry(&self, place: u32) -> &V {
-        self.entries[place as usize]
-            .as_ref()
-            .expect("a key is used only while its entry is there")
+        self.entries[place as usize].as_ref().expect("a key is used only while its entry is there")
     }
 }
 
@@ -119,18 +102,18 @@ impl<V: Named> ops::Index<Key<V>> for Table<V> {
 
 impl<V: Named> ops::IndexMut<Key<V>> for Table<V> {
     fn index_mut(&mut self, key: Key<V>) -> &mut V {
-        self.entries[key.place as usize]
-            .as_mut()
-            .expect("a key is used only while its entry is there")
+        self.entries[key.place as usize].as_mut().expect("a key is used only while its entry is there")
     }
 }
 
 impl<V> Key<V> {
     fn at(place: u32) -> Self {
-        Self {
-            place,
-            of: PhantomData,
-        }
+        Self { place, of: PhantomData }
+    }
+
+    /// The key after this one, whether or not anything is there.
+    pub(crate) fn next(self) -> Self {
+        Self::at(self.place.saturating_add(1))
     }
 }
 
@@ -182,9 +165,7 @@ mod tests {
     #[test]
     fn an_entry_is_found_by_name_until_it_is_removed() {
         let mut table = Table::new(7);
-        let keys: Vec<_> = (0..1000)
-            .map(|it| table.insert(format!("name {it}")))
-            .collect();
+        let keys: Vec<_> = (0..1000).map(|it| table.insert(format!("name {it}"))).collect();
         for (number, key) in keys.iter().enumerate() {
             assert!(table.find(&format!("name {number}")) == Some(*key));
         }

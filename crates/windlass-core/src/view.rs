@@ -1,8 +1,8 @@
 //! Makes the snapshot, and explains.
 
 use crate::{
-    actual::{Mount, VolumeKey},
-    desired::{Life, Resolved},
+    actual::{Mount, PodKey, VolumeKey},
+    desired::Resolved,
     engine::Engine,
     explain::{self, Explainer},
     ids::{OuterName, PodUid, VolumeId},
@@ -15,33 +15,19 @@ use alloc::vec::Vec;
 impl Engine {
     /// Everything the engine knows, at this moment.
     pub fn snapshot(&self) -> Snapshot {
-        let mut volumes: Vec<VolumeView> =
-            self.volumes.keys().map(|it| self.volume_view(it)).collect();
+        let mut volumes: Vec<VolumeView> = self.volumes.keys().map(|it| self.volume_view(it)).collect();
         volumes.sort_unstable_by(|one, other| one.id.cmp(&other.id));
-        let mut pods: Vec<PodView> = self
-            .world
-            .pods
-            .keys()
-            .map(|it| self.pod_view(&self.world.pods[it].uid))
-            .collect();
+        let mut pods: Vec<PodView> = self.world.pods.keys().map(|it| self.pod_view(it)).collect();
         pods.sort_unstable_by(|one, other| one.uid.cmp(&other.uid));
-        let operations = self
-            .world
-            .operations
-            .iter()
-            .map(|(id, running)| OperationView {
-                id: *id,
-                volume: self.volumes[running.volume].id().clone(),
-                pod: running.pod.map(|it| self.world.pods[it].uid.clone()),
-                kind: running.kind,
-                since: running.since,
-                hung: running.hung,
-            });
-        let registered = self
-            .world
-            .drivers
-            .iter()
-            .filter(|(_, driver)| driver.registered);
+        let operations = self.world.operations.iter().map(|(id, running)| OperationView {
+            id: *id,
+            volume: self.volumes[running.volume].id().clone(),
+            pod: running.pod.map(|it| self.world.pods[it].uid.clone()),
+            kind: running.kind,
+            since: running.since,
+            hung: running.hung,
+        });
+        let registered = self.world.drivers.iter().filter(|(_, driver)| driver.registered);
         Snapshot {
             now: self.world.now,
             may_take_away: self.world.start.may_take_away,
@@ -49,12 +35,7 @@ impl Engine {
             volumes,
             pods,
             operations: operations.collect(),
-            sources: self
-                .world
-                .sources
-                .iter()
-                .map(|(name, source)| (name.clone(), source.complete))
-                .collect(),
+            sources: self.world.sources.iter().map(|(name, source)| (name.clone(), source.complete)).collect(),
             drivers: registered.map(|(name, _)| name.clone()).collect(),
             oddities: self.oddities.counts().collect(),
         }
@@ -65,11 +46,7 @@ impl Engine {
         let Some(pod) = self.world.pod(uid) else {
             return Vec::new();
         };
-        let Some(named) = self.world.pods[pod]
-            .volumes
-            .iter()
-            .find(|it| it.name == *name)
-        else {
+        let Some(named) = self.world.pods[pod].volumes.iter().find(|it| it.name == *name) else {
             return Vec::new();
         };
         let Resolved::Volume(key) = named.is else {
@@ -80,8 +57,7 @@ impl Engine {
         let Some(index) = volume.mounts.iter().position(|it| it.pod == pod) else {
             return Vec::new();
         };
-        self.explainer(key)
-            .mount_chain(&volume.mounts[index], rest.mounts[index], rest.volume)
+        self.explainer(key).mount_chain(&volume.mounts[index], rest.mounts[index], rest.volume)
     }
 
     /// Why this volume is not settled, apart from any pod.
@@ -93,11 +69,7 @@ impl Engine {
     }
 
     fn explainer(&self, key: VolumeKey) -> Explainer<'_> {
-        Explainer {
-            volumes: &self.volumes,
-            world: &self.world,
-            key,
-        }
+        Explainer { volumes: &self.volumes, world: &self.world, key }
     }
 
     fn volume_view(&self, key: VolumeKey) -> VolumeView {
@@ -106,13 +78,7 @@ impl Engine {
         let explainer = self.explainer(key);
         let mounts = volume.mounts.iter().zip(&rest.mounts);
         let mut mounts: Vec<MountView> = mounts
-            .map(|(mount, status)| {
-                self.mount_view(
-                    key,
-                    mount,
-                    explainer.mount_chain(mount, *status, rest.volume),
-                )
-            })
+            .map(|(mount, status)| self.mount_view(key, mount, explainer.mount_chain(mount, *status, rest.volume)))
             .collect();
         mounts.sort_unstable_by(|one, other| one.pod.cmp(&other.pod));
         VolumeView {
@@ -138,21 +104,15 @@ impl Engine {
         }
     }
 
-    fn pod_view(&self, uid: &PodUid) -> PodView {
-        let key = self.world.pod(uid);
-        let pod = key.map(|it| &self.world.pods[it]);
-        let known = pod.is_some_and(|it| matches!(it.life, Life::Known(_) | Life::Leaving));
-        let unresolved = pod.into_iter().flat_map(explain::unresolved_names);
+    fn pod_view(&self, key: PodKey) -> PodView {
+        let pod = &self.world.pods[key];
+        let unresolved = pod.volumes.iter().filter_map(|it| Some((it.name.clone(), explain::unresolved(&it.is)?)));
         PodView {
-            uid: uid.clone(),
-            name: pod.map_or_else(|| uid.as_str().into(), |it| it.title.clone()),
-            ready: known
-                && self
-                    .pod_status(uid)
-                    .is_some_and(|it| it.unmounted.is_empty()),
-            unresolved: unresolved
-                .map(|(name, reason)| (name.clone(), reason))
-                .collect(),
+            uid: pod.uid.clone(),
+            name: pod.title.clone(),
+            life: pod.life,
+            ready: self.pod_status(&pod.uid).is_some_and(|it| it.unmounted.is_empty()),
+            unresolved: unresolved.collect(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     actual::{Mount, PodKey, Volume, VolumeKey},
     answer::{InUse, MountedVolume, PodStatus, WaitError},
-    desired::{Life, Pod, Resolved, Wanting, wanting},
+    desired::{Pod, Resolved, Wanting, wanting},
     engine::{Engine, Timer},
     event::{Attachment, Goal, Wait},
     explain,
@@ -11,7 +11,7 @@ use crate::{
     notice::Notice,
     oddity::Oddity,
     plan::{Plan, Rest, plan},
-    spec::Attach,
+    spec::{Attach, Life},
 };
 use alloc::{collections::BTreeMap, format, sync::Arc, vec::Vec};
 use core::mem;
@@ -19,10 +19,7 @@ use core::mem;
 impl Engine {
     pub(crate) fn wait_started(&mut self, wait: Wait) {
         if self.waits.contains_key(&wait.waiter) {
-            self.odd(
-                Oddity::UnknownWaiter,
-                format!("{:?} waits already", wait.waiter),
-            );
+            self.odd(Oddity::UnknownWaiter, format!("{:?} waits already", wait.waiter));
             return;
         }
         let (waiter, pod, until) = (wait.waiter, wait.pod.clone(), wait.until);
@@ -65,15 +62,9 @@ impl Engine {
             Err(match wait.goal {
                 Goal::Mounted | Goal::MountedAtLast => {
                     let status = self.pod_status(&wait.pod).unwrap_or_default();
-                    if status.limit_reached {
-                        WaitError::LimitReached(status)
-                    } else {
-                        WaitError::TimedOut(status)
-                    }
+                    if status.limit_reached { WaitError::LimitReached(status) } else { WaitError::TimedOut(status) }
                 }
-                Goal::Unmounted => WaitError::StillMounted(
-                    self.volumes_of(&wait.pod, |it| it.step.held().is_some()),
-                ),
+                Goal::Unmounted => WaitError::StillMounted(self.volumes_of(&wait.pod, |it| it.step.held().is_some())),
                 Goal::Gone => WaitError::StillMounted(self.volumes_of(&wait.pod, |_| true)),
             })
         });
@@ -113,12 +104,11 @@ impl Engine {
             }
             Goal::Unmounted => {
                 let mounted = |it: &Mount| it.step.held().is_some();
-                (self.world.start.disk_read && self.volumes_of(&wait.pod, mounted).is_empty())
-                    .then_some(Ok(()))
+                (self.world.start.disk_read && self.volumes_of(&wait.pod, mounted).is_empty()).then_some(Ok(()))
             }
-            Goal::Gone => (self.world.start.disk_read
-                && self.volumes_of(&wait.pod, |_| true).is_empty())
-            .then_some(Ok(())),
+            Goal::Gone => {
+                (self.world.start.disk_read && self.volumes_of(&wait.pod, |_| true).is_empty()).then_some(Ok(()))
+            }
         }
     }
 
@@ -136,10 +126,7 @@ impl Engine {
     fn mounts_of(&self, uid: &PodUid) -> impl Iterator<Item = (&Volume, &Mount)> {
         let pod = self.world.pod(uid);
         pod.into_iter().flat_map(|key| {
-            let volumes = self.world.pods[key]
-                .mounts
-                .iter()
-                .map(|it| &self.volumes[*it]);
+            let volumes = self.world.pods[key].mounts.iter().map(|it| &self.volumes[*it]);
             volumes.filter_map(move |volume| Some((volume, volume.mount(key)?)))
         })
     }
@@ -160,12 +147,7 @@ impl Engine {
             Plan::Rest(rest) => rest,
             Plan::Run(_) => {
                 let mounts = self.volumes[key].mounts.iter().map(|_| None).collect();
-                Rest {
-                    volume: None,
-                    mounts,
-                    in_use: true,
-                    wake_at: None,
-                }
+                Rest { volume: None, mounts, in_use: true, wake_at: None }
             }
         }
     }
@@ -208,13 +190,10 @@ impl Engine {
             status.unmounted.push(name.clone());
             if let Some(wait) = self.rest(volume).mounts[index] {
                 let error = explain::sharing_error(wait, mount, entry, &self.world);
-                status
-                    .errors
-                    .extend(error.map(|it| Arc::<str>::from(it.as_str())));
+                status.errors.extend(error.map(|it| Arc::<str>::from(it.as_str())));
             }
         }
-        if entry.spec.capabilities.attach != Attach::NotNeeded && !self.volume_attached(entry.id())
-        {
+        if entry.spec.capabilities.attach != Attach::NotNeeded && !self.volume_attached(entry.id()) {
             status.unattached.push(name.clone());
             if let Some(Attachment::Failed { exhausted, .. }) = self.world.attachment(entry.id()) {
                 status.limit_reached |= exhausted;
@@ -253,8 +232,7 @@ impl Engine {
 
     /// May anything still be mounted for this pod, wanted or not (E-36)?
     pub fn has_possibly_mounted_volumes(&self, uid: &PodUid) -> bool {
-        self.mounts_of(uid)
-            .any(|(_, mount)| mount.step.may_be_here())
+        self.mounts_of(uid).any(|(_, mount)| mount.step.may_be_here())
     }
 
     /// Groups that a pod's containers need for its volumes besides those it asks for itself, each once, sorted (E-37).
@@ -262,9 +240,7 @@ impl Engine {
         let Some((_, pod)) = self.known_pod(uid) else {
             return Vec::new();
         };
-        let mounted = self
-            .mounts_of(uid)
-            .filter(|(_, mount)| mount.step.held().is_some());
+        let mounted = self.mounts_of(uid).filter(|(_, mount)| mount.step.held().is_some());
         let groups = mounted.filter_map(|(volume, _)| volume.spec.group.as_deref()?.parse().ok());
         let mut groups: Vec<i64> = groups.filter(|it| !pod.groups.contains(it)).collect();
         groups.sort_unstable();
@@ -277,10 +253,7 @@ impl Engine {
         let in_use = self.volumes.values().filter(|it| it.in_use_since.is_some());
         let mut volumes: Vec<VolumeId> = in_use.map(|it| it.id().clone()).collect();
         volumes.sort_unstable();
-        self.states_synced().then_some(InUse {
-            version: self.in_use_version,
-            volumes,
-        })
+        self.states_synced().then_some(InUse { version: self.in_use_version, volumes })
     }
 
     /// Is the volume attached, or here without having to be (E-40)?

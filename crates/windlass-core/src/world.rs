@@ -73,10 +73,7 @@ impl World {
 
     /// The first source that has not told all it has.
     pub(crate) fn incomplete_source(&self) -> Option<&SourceName> {
-        self.sources
-            .iter()
-            .find(|(_, source)| !source.complete)
-            .map(|(name, _)| name)
+        self.sources.iter().find(|(_, source)| !source.complete).map(|(name, _)| name)
     }
 
     pub(crate) fn pod(&self, uid: &crate::ids::PodUid) -> Option<PodKey> {

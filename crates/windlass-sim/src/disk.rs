@@ -188,8 +188,9 @@ impl Disk {
 
     fn volumes_below<'a>(&'a self, pod: &'a PodUid) -> impl Iterator<Item = &'a VolumeId> {
         self.published
-            .iter()
-            .filter(move |((owner, _), it)| owner == pod && it.exists.now)
+            .range((pod.clone(), VolumeId::from(""))..)
+            .take_while(move |((owner, _), _)| owner == pod)
+            .filter(|(_, it)| it.exists.now)
             .map(|((_, volume), _)| volume)
     }
 

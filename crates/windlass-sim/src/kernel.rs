@@ -10,6 +10,9 @@ use windlass_core::{
 /// The type of file system of what others mount over our volumes.
 const FOREIGN: u64 = 99;
 
+/// Where the numbers begin of devices that come into being with their mount.
+const NEW_DEVICES: u64 = 1 << 32;
+
 /// All mounts of this boot.
 #[derive(Clone, Debug, Default)]
 pub struct Kernel {
@@ -49,12 +52,12 @@ impl Kernel {
         self.visible(place).map(|it| it.proof)
     }
 
-    /// Mounts a file system of `device` and `kind` over whatever is at the place.
-    pub fn mount(&mut self, place: Place, device: u64, kind: u64) -> Proof {
+    /// Mounts a file system of `device`, or a new one, over whatever is at the place.
+    pub fn mount(&mut self, place: Place, device: Option<u64>, kind: u64) -> Proof {
         self.last_mount_id += 1;
         let proof = Proof {
             mount_id: self.last_mount_id,
-            device,
+            device: device.unwrap_or(NEW_DEVICES + self.last_mount_id),
             root: 1,
             kind,
         };
@@ -80,7 +83,7 @@ impl Kernel {
         self.last_mount_id += 1;
         let proof = Proof {
             mount_id: self.last_mount_id,
-            device: 1_000_000 + self.last_mount_id,
+            device: NEW_DEVICES + self.last_mount_id,
             root: 1,
             kind: FOREIGN,
         };
@@ -181,7 +184,7 @@ mod tests {
     #[test]
     fn what_covers_a_mount_hides_it_until_it_is_taken_away() {
         let mut kernel = Kernel::default();
-        let ours = kernel.mount(stage(), 7, 1);
+        let ours = kernel.mount(stage(), Some(7), 1);
         let cover = kernel.cover(stage());
         assert_eq!(kernel.seen(&stage()), Some(cover));
         assert!(kernel.has_volume(&"v".into()));
@@ -193,7 +196,7 @@ mod tests {
     fn a_reboot_takes_mounts_and_leaves_directories() {
         let mut kernel = Kernel::default();
         let directory = Place::Publish("d".into(), "p".into());
-        kernel.mount(stage(), 7, 1);
+        kernel.mount(stage(), Some(7), 1);
         let proof = kernel.make_directory(directory.clone(), 2, 2);
         kernel.reboot();
         assert_eq!(kernel.seen(&stage()), None);
@@ -203,9 +206,9 @@ mod tests {
     #[test]
     fn no_mount_id_comes_twice() {
         let mut kernel = Kernel::default();
-        let one = kernel.mount(stage(), 7, 1);
+        let one = kernel.mount(stage(), Some(7), 1);
         assert!(kernel.unmount_all(&stage()));
-        let other = kernel.mount(stage(), 7, 1);
+        let other = kernel.mount(stage(), Some(7), 1);
         assert_ne!(one.mount_id, other.mount_id);
         assert!(one.holds_for(&other), "the device is the same");
     }

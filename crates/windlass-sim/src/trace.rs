@@ -22,6 +22,11 @@ impl Trace {
         Self::default()
     }
 
+    /// Does anybody want to read it?
+    pub fn is_kept(&self) -> bool {
+        self.lines.is_some()
+    }
+
     /// Notes one line. The words are only made if they are kept.
     pub fn note(&mut self, now: Time, words: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.lines {

@@ -3,21 +3,33 @@
 //! ```text
 //! volume disk: attach=controller stage driver=ebs      declares a volume; see `declare`
 //! pod a wants disk, logs=other                         a pod with its volumes, by outer name where it differs
+//! pod a of t wants disk                                the same, from another source than `s`
 //! pod a wants disk unknown "PVC is not bound"          a volume that could not be looked up (or: invalid "…")
-//! pod a stopping | finished | running | gone | gone but may run
-//! source s complete | lost                             disk read        attachments complete
+//! pod a wants disk unknown for want of PVC/x "…"       the same, and the object that would help
+//! pod a stopping | finished | running | gone [in 5] | gone but may run
+//! pod a version 5 | has group 777                      applied again with this
+//! source s complete [in 5 | but may run] | lost        disk read        attachments complete
 //! driver ebs registered | unregistered                 object Secret/x changed
 //! attached disk | detached disk | attach of disk failed "…" [exhausted]
-//! reported                                             the set of volumes in use, as it is now
+//! reported [version 5]                                 the set of volumes in use, as it is now
 //! mount of disk in a vanished | replaced | seen        stage of disk vanished | replaced
-//! found disk in a proven | intent | other boot | vanished       found stage of disk …
+//! found disk in a proven | intent | other boot | vanished | replaced       found stage of disk …
 //! found attached disk | found intent to attach disk | found unreadable disk in a | found pod a
 //! #1 done | refused "…" | lost "…"                     how an operation ended, with [for want of Secret/x]
-//! #1 grown to 20 | in use | infeasible | unsupported   how an expansion ended
-//! wait 1 for a mounted | at last | unmounted | gone, 2m
+//! #1 gone | attached | grown to 20 | in use | infeasible | unsupported      the same, whatever the operation was
+//! wait 1 for a mounted | at last | unmounted | gone, 2m                     wait 1 cancelled
 //! after 500ms                                          time passes
-//! ? mounted a | status a | explain disk in a | why disk | in use | attached disk | groups a | possibly a | synced | odd | deadline
+//! time goes back 5s                                    a fact comes with an older time
+//! ? mounted a | status a | explain disk in a | why disk | in use | attached disk | groups a | possibly a | synced
+//! ? state disk | size disk | deadline | odd | odd in words
+//! ? reasons of disk | reasons of disk in a             each link of the chain with all it holds, by outer name
+//! ? reasons of mounts of disk                          the same for every mount, also those that no pod names any more
 //! ```
+//!
+//! `_` stands for an empty name.
+//!
+//! In a trace `again` says that an earlier attempt left doubt, `refreshing` that the pod has the volume already, and
+//! `try 2` that the same failed once before. `in use [disk]` is the set that wants to be reported, whenever it changed.
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
 use windlass_core::{
@@ -28,20 +40,17 @@ use windlass_core::{
     label::Wish,
     notice::{Notice, Verdict},
     operation::{Action, Cause, Done, Earlier, Kind, Operation, Outcome, Proof, Trouble},
-    reason::Reason,
+    reason::{Reason, WaitsOn},
     spec::{
-        Access, Attach, Capabilities, Concurrency, Identity, Mode, Phase, Pod, PodVolume, Refresh,
-        Sharing, Use, VolumeSpec, Want,
+        Access, Attach, Capabilities, Concurrency, Identity, Mode, Phase, Pod, PodVolume, Refresh, Sharing, Use,
+        VolumeSpec, Want,
     },
 };
 
 /// Tells the facts to an engine whose start is over, and returns what it asked for and answered.
 pub(crate) fn run(script: &str) -> String {
-    let mut told = Told::new(Config {
-        sources: vec!["s".into()],
-        ..config()
-    });
-    for line in ["disk read", "source s complete"] {
+    let mut told = Told::new(Config { sources: vec!["s".into()], ..config() });
+    for line in START {
         told.line(line);
     }
     told.trace.clear();
@@ -50,23 +59,27 @@ pub(crate) fn run(script: &str) -> String {
 
 /// Tells the facts to an engine that has just started, with one source and an attacher.
 pub(crate) fn start(script: &str) -> String {
-    Told::new(Config {
-        sources: vec!["s".into()],
-        attacher: true,
-        ..config()
-    })
-    .tell(script)
+    Told::new(Config { sources: vec!["s".into()], attacher: true, ..config() }).tell(script)
 }
 
 /// As [`run`], with finished pods keeping their volumes.
 pub(crate) fn run_keeping_terminated(script: &str) -> String {
-    let config = Config {
-        sources: vec![],
-        keep_terminated: true,
-        ..config()
-    };
-    Told::new(config).tell(&format!("disk read\nsource s complete\n{script}"))
+    let config = Config { sources: vec!["s".into()], keep_terminated: true, ..config() };
+    let mut told = Told::new(config);
+    for line in START {
+        told.line(line);
+    }
+    told.trace.clear();
+    told.tell(script)
 }
+
+/// Tells the facts to an engine that has just started, with sources `s` and `t` and no attacher.
+pub(crate) fn start_with_two_sources(script: &str) -> String {
+    Told::new(Config { sources: vec!["s".into(), "t".into()], ..config() }).tell(script)
+}
+
+/// What ends a start without an attacher.
+const START: [&str; 2] = ["disk read", "source s complete"];
 
 fn config() -> Config {
     Config {
@@ -107,33 +120,22 @@ impl Told {
     }
 
     fn tell(mut self, script: &str) -> String {
-        for line in script
-            .lines()
-            .map(str::trim)
-            .filter(|it| !it.is_empty() && !it.starts_with("--"))
-        {
+        for line in script.lines().map(str::trim).filter(|it| !it.is_empty() && !it.starts_with("--")) {
             self.line(line);
         }
         self.trace
     }
 
     fn line(&mut self, line: &str) {
-        let (line, text) = match line.split_once('"') {
-            Some((before, rest)) => {
-                let (text, after) = rest.split_once('"').expect("a closing quote");
-                (format!("{before}{after}"), text)
-            }
-            None => (line.to_owned(), "it failed"),
-        };
+        // Every other part is between quotes.
+        let texts: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
+        let line: String = line.split('"').step_by(2).collect();
         if let Some(question) = line.strip_prefix("? ") {
             let answer = self.answer(question.trim());
             writeln!(self.trace, "{}: {answer}", question.trim()).unwrap();
             return;
         }
-        if let Some((name, words)) = line
-            .strip_prefix("volume ")
-            .and_then(|it| it.split_once(':'))
-        {
+        if let Some((name, words)) = line.strip_prefix("volume ").and_then(|it| it.split_once(':')) {
             self.declare(name.trim(), words);
             return;
         }
@@ -141,7 +143,14 @@ impl Told {
             self.now = self.now + duration(time);
             return self.event(Event::TimePassed);
         }
-        let event = self.fact(&line, text);
+        if let Some(time) = line.strip_prefix("time goes back ") {
+            let now = self.now;
+            self.now = Time(now.0 - u64::try_from(duration(time).as_millis()).expect("a time"));
+            self.event(Event::TimePassed);
+            self.now = now;
+            return;
+        }
+        let event = self.fact(&line, &texts);
         self.event(event);
     }
 
@@ -153,16 +162,10 @@ impl Told {
         }
         while let Some(notice) = self.engine.next_notice() {
             match notice {
-                Notice::WaitEnded {
-                    waiter,
-                    result: Ok(()),
-                } => {
+                Notice::WaitEnded { waiter, result: Ok(()) } => {
                     writeln!(self.trace, "wait {} ended well", waiter.0).unwrap();
                 }
-                Notice::WaitEnded {
-                    waiter,
-                    result: Err(error),
-                } => {
+                Notice::WaitEnded { waiter, result: Err(error) } => {
                     writeln!(self.trace, "wait {} failed: {error}", waiter.0).unwrap();
                 }
                 Notice::PodReleased(uid) => writeln!(self.trace, "pod {uid} released").unwrap(),
@@ -176,23 +179,23 @@ impl Told {
                     };
                     writeln!(self.trace, "expansion of {volume} {verdict}").unwrap();
                 }
-                Notice::InUseChanged { .. } | Notice::VolumeChanged { .. } => {}
+                Notice::InUseChanged { .. } => {
+                    writeln!(self.trace, "in use [{}]", self.in_use()).unwrap();
+                }
+                Notice::VolumeChanged { .. } => {}
             }
         }
     }
 
-    /// `attach=node|controller stage own driver=d plugin=p name=inner block device expand size=HAS/WANTED refresh
-    /// every=1m overlap=releases|pods rwop ro revision=N label=L unenforced gid=G patience=1m`
+    /// `attach=node|controller stage own driver=d plugin=p id=identity name=inner block device expand size=HAS/WANTED
+    /// refresh every=1m overlap=releases|pods rwop ro revision=N label=L unenforced gid=G patience=1m`
     fn declare(&mut self, name: &str, words: &str) {
         let mut spec = VolumeSpec {
             id: name.into(),
             plugin: "test/plugin".into(),
             driver: None,
             inner_name: name.into(),
-            capabilities: Capabilities {
-                identity: Identity::Shared,
-                ..Capabilities::default()
-            },
+            capabilities: Capabilities { identity: Identity::Shared, ..Capabilities::default() },
             mode: Mode::Filesystem,
             sharing: Sharing::Shared,
             group: None,
@@ -200,10 +203,7 @@ impl Told {
         };
         let mut access = Access::ReadWrite;
         let mut revision = 0;
-        let mut label = Wish {
-            original: None,
-            enforced: true,
-        };
+        let mut label = Wish { original: None, enforced: true };
         for word in words.split_whitespace() {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
             let capabilities = &mut spec.capabilities;
@@ -214,16 +214,14 @@ impl Told {
                 ("own", _) => capabilities.identity = Identity::PerPod,
                 ("driver", driver) => spec.driver = Some(driver.into()),
                 ("plugin", plugin) => spec.plugin = plugin.into(),
+                ("id", id) => spec.id = id.into(),
                 ("name", inner) => spec.inner_name = inner.into(),
                 ("block", _) => capabilities.block = true,
                 ("device", _) => spec.mode = Mode::Block,
                 ("expand", _) => capabilities.expand = true,
                 ("size", sizes) => {
                     let (has, wanted) = sizes.split_once('/').expect("size=HAS/WANTED");
-                    spec.size = Size {
-                        recorded_bytes: has.parse().ok(),
-                        wanted_bytes: wanted.parse().ok(),
-                    };
+                    spec.size = Size { recorded_bytes: has.parse().ok(), wanted_bytes: wanted.parse().ok() };
                 }
                 ("refresh", _) => capabilities.refresh = Refresh::OnChange,
                 ("every", period) => capabilities.refresh = Refresh::Every(duration(period)),
@@ -243,15 +241,23 @@ impl Told {
         self.uses.insert(name.to_owned(), (access, revision, label));
     }
 
-    fn fact(&mut self, line: &str, text: &str) -> Event {
-        let words: Vec<&str> = line.split_whitespace().collect();
+    fn fact(&mut self, line: &str, texts: &[&str]) -> Event {
+        let text = texts.first().copied().unwrap_or("it failed");
+        let words = line.split_whitespace();
+        let words: Vec<&str> = words.map(|it| if it == "_" { "" } else { it }).collect();
         match words[..] {
             ["pod", pod, "wants", ..] => {
                 let wants = line.split_once(" wants").expect("wants").1;
-                self.wants(pod, wants, text)
+                self.wants(pod, wants, texts)
             }
-            ["pod", pod, "gone"] => gone(pod, Containers::Stopped),
-            ["pod", pod, "gone", "but", "may", "run"] => gone(pod, Containers::MayRun),
+            ["pod", pod, "of", source, "wants", ..] => {
+                self.pod(pod).source = source.into();
+                let wants = line.split_once(" wants").expect("wants").1;
+                self.wants(pod, wants, texts)
+            }
+            ["pod", pod, "gone"] => gone(pod, "0", Containers::Stopped),
+            ["pod", pod, "gone", "in", version] => gone(pod, version, Containers::Stopped),
+            ["pod", pod, "gone", "but", "may", "run"] => gone(pod, "0", Containers::MayRun),
             ["pod", pod, phase] => {
                 let phase = match phase {
                     "running" => Phase::Running,
@@ -259,85 +265,58 @@ impl Told {
                     "finished" => Phase::Finished,
                     _ => panic!("no such phase: {phase}"),
                 };
-                let pod = self
-                    .pods
-                    .entry(pod.to_owned())
-                    .or_insert_with(|| empty_pod(pod));
+                let pod = self.pod(pod);
                 pod.phase = phase;
                 Event::PodApplied(pod.clone())
             }
             ["pod", pod, "version", version] => {
-                let pod = self.pods.get_mut(pod).expect("a pod");
+                let pod = self.pod(pod);
                 pod.version = Version(version.parse().expect("a number"));
                 Event::PodApplied(pod.clone())
             }
             ["pod", pod, "has", "group", group] => {
-                let pod = self
-                    .pods
-                    .entry(pod.to_owned())
-                    .or_insert_with(|| empty_pod(pod));
+                let pod = self.pod(pod);
                 pod.groups.push(group.parse().expect("a number"));
                 Event::PodApplied(pod.clone())
             }
-            ["source", source, "complete"] => Event::SourceComplete {
-                source: source.into(),
-                version: Version::NONE,
-                containers: Containers::Stopped,
-            },
+            ["source", source, "complete"] => {
+                Event::SourceComplete { source: source.into(), version: Version::NONE, containers: Containers::Stopped }
+            }
+            ["source", source, "complete", "but", "may", "run"] => {
+                Event::SourceComplete { source: source.into(), version: Version::NONE, containers: Containers::MayRun }
+            }
             ["source", source, "complete", "in", version] => Event::SourceComplete {
                 source: source.into(),
                 version: Version(version.parse().expect("a number")),
                 containers: Containers::Stopped,
             },
-            ["source", source, "lost"] => Event::SourceLost {
-                source: source.into(),
-                text: text.into(),
-            },
+            ["source", source, "lost"] => Event::SourceLost { source: source.into(), text: text.into() },
             ["disk", "read"] => Event::DiskRead,
             ["attachments", "complete"] => Event::AttachmentsComplete,
             ["driver", driver, "registered"] => Event::DriverRegistered(driver.into()),
             ["driver", driver, "unregistered"] => Event::DriverUnregistered(driver.into()),
             ["object", object, "changed"] => Event::ObjectChanged(object.into()),
-            ["attached", volume] => attachment(
-                volume,
-                Attachment::Attached {
-                    device: Some("/dev/x".into()),
-                },
-            ),
+            ["attached", volume] => attachment(volume, Attachment::Attached { device: Some("/dev/x".into()) }),
             ["detached", volume] => attachment(volume, Attachment::Detached),
-            ["attach", "of", volume, "failed"] => attachment(
-                volume,
-                Attachment::Failed {
-                    text: text.into(),
-                    exhausted: false,
-                },
-            ),
-            ["attach", "of", volume, "failed", "exhausted"] => attachment(
-                volume,
-                Attachment::Failed {
-                    text: text.into(),
-                    exhausted: true,
-                },
-            ),
+            ["attach", "of", volume, "failed"] => {
+                attachment(volume, Attachment::Failed { text: text.into(), exhausted: false })
+            }
+            ["attach", "of", volume, "failed", "exhausted"] => {
+                attachment(volume, Attachment::Failed { text: text.into(), exhausted: true })
+            }
             ["reported"] => {
                 let version = self.engine.volumes_in_use().map_or(0, |it| it.version);
                 Event::InUseReported { version }
             }
-            ["reported", "version", version] => Event::InUseReported {
-                version: version.parse().expect("a number"),
-            },
-            ["mount", "of", volume, "in", pod, change] => {
-                self.mount(Place::Publish(volume.into(), pod.into()), change)
-            }
+            ["reported", "version", version] => Event::InUseReported { version: version.parse().expect("a number") },
+            ["mount", "of", volume, "in", pod, change] => self.mount(Place::Publish(volume.into(), pod.into()), change),
             ["stage", "of", volume, change] => self.mount(Place::Stage(volume.into()), change),
-            ["found", "attached", volume] => Event::FoundAttached {
-                spec: self.spec(volume),
-                device: Some("/dev/x".into()),
-            },
-            ["found", "intent", "to", "attach", volume] => Event::FoundAttached {
-                spec: self.spec(volume),
-                device: None,
-            },
+            ["found", "attached", volume] => {
+                Event::FoundAttached { spec: self.spec(volume), device: Some("/dev/x".into()) }
+            }
+            ["found", "intent", "to", "attach", volume] => {
+                Event::FoundAttached { spec: self.spec(volume), device: None }
+            }
             ["found", "unreadable", volume, "in", pod] => {
                 let spec = self.spec(volume);
                 Event::FoundUnreadable {
@@ -353,10 +332,7 @@ impl Told {
             }
             ["found", volume, "in", pod, ref how @ ..] => {
                 let place = Place::Publish(volume.into(), pod.into());
-                Event::FoundPublished {
-                    pod: pod.into(),
-                    found: self.found(volume, place, &how.join(" ")),
-                }
+                Event::FoundPublished { pod: pod.into(), found: self.found(volume, place, &how.join(" ")) }
             }
             ["wait", waiter, "for", pod, ref goal @ .., until] => Event::WaitStarted(Wait {
                 waiter: WaiterId(waiter.parse().expect("a number")),
@@ -370,71 +346,53 @@ impl Told {
                 },
                 until: self.now + duration(until),
             }),
-            ["wait", waiter, "cancelled"] => {
-                Event::WaitCancelled(WaiterId(waiter.parse().expect("a number")))
-            }
+            ["wait", waiter, "cancelled"] => Event::WaitCancelled(WaiterId(waiter.parse().expect("a number"))),
             [number, ref how @ ..] if number.starts_with('#') => {
                 let id = number[1..].parse().expect("a number");
-                Event::OperationEnded {
-                    id: OperationId(id),
-                    outcome: self.outcome(id, &how.join(" "), text),
-                }
+                Event::OperationEnded { id: OperationId(id), outcome: self.outcome(id, &how.join(" "), text) }
             }
             _ => panic!("no such fact: {line}"),
         }
     }
 
-    /// `disk, logs=other` or `disk unknown` or `disk invalid`; the text comes from the line's quotes.
-    fn wants(&mut self, name: &str, wants: &str, text: &str) -> Event {
+    /// `disk, logs=other` or `disk unknown` or `disk invalid`; each text is for the next of those without a volume.
+    fn wants(&mut self, name: &str, wants: &str, texts: &[&str]) -> Event {
+        let mut texts = texts.iter();
+        let mut text = || Arc::from(*texts.next().unwrap_or(&"it failed"));
         let mut volumes = Vec::new();
         for want in wants.split(',').map(str::trim).filter(|it| !it.is_empty()) {
             let words: Vec<&str> = want.split_whitespace().collect();
             let (outer, volume) = words[0].split_once('=').unwrap_or((words[0], words[0]));
-            let want = match words.get(1) {
-                Some(&"unknown") => Want::Unknown {
-                    text: text.into(),
-                    waits_on: None,
-                },
-                Some(&"invalid") => Want::Invalid { text: text.into() },
-                Some(other) => panic!("no such look-up: {other}"),
-                None => {
-                    let (access, revision, label) = self.uses[volume].clone();
-                    Want::Volume(Use {
-                        spec: self.spec(volume),
-                        access,
-                        revision,
-                        label,
-                    })
+            let want = match words[1..] {
+                ["unknown"] => Want::Unknown { text: text(), waits_on: None },
+                ["unknown", "for", "want", "of", object] => {
+                    Want::Unknown { text: text(), waits_on: Some(object.into()) }
                 }
+                ["invalid"] => Want::Invalid { text: text() },
+                [] => {
+                    let (access, revision, label) = self.uses[volume].clone();
+                    Want::Volume(Use { spec: self.spec(volume), access, revision, label })
+                }
+                _ => panic!("no such look-up: {want}"),
             };
-            volumes.push(PodVolume {
-                name: outer.into(),
-                want,
-            });
+            volumes.push(PodVolume { name: outer.into(), want });
         }
-        let pod = self
-            .pods
-            .entry(name.to_owned())
-            .or_insert_with(|| empty_pod(name));
+        let pod = self.pod(name);
         pod.volumes = volumes;
         Event::PodApplied(pod.clone())
     }
 
+    fn pod(&mut self, name: &str) -> &mut Pod {
+        self.pods.entry(name.to_owned()).or_insert_with(|| empty_pod(name))
+    }
+
     fn spec(&self, volume: &str) -> Arc<VolumeSpec> {
-        self.volumes
-            .get(volume)
-            .unwrap_or_else(|| panic!("volume {volume} is not declared"))
-            .clone()
+        self.volumes.get(volume).unwrap_or_else(|| panic!("volume {volume} is not declared")).clone()
     }
 
     fn new_proof(&mut self) -> Proof {
         self.mounts += 1;
-        Proof {
-            mount_id: self.mounts,
-            device: self.mounts,
-            root: 1,
-            kind: 1,
-        }
+        Proof { mount_id: self.mounts, device: self.mounts, root: 1, kind: 1 }
     }
 
     fn mount(&mut self, place: Place, change: &str) -> Event {
@@ -455,24 +413,16 @@ impl Told {
             "proven" => ("this boot", Some(proof)),
             "other boot" => ("another boot", None),
             "vanished" => ("this boot", None),
+            "replaced" => ("this boot", Some(self.new_proof())),
             "intent" => ("", None),
             other => panic!("no such find: {other}"),
         };
         let record = match boot {
             "" => Record::Intent,
-            boot => Record::Proven {
-                boot: boot.into(),
-                proof,
-                revision,
-            },
+            boot => Record::Proven { boot: boot.into(), proof, revision },
         };
         let label = self.uses[volume].2.effective().cloned();
-        Found {
-            spec: self.spec(volume),
-            record,
-            seen,
-            label,
-        }
+        Found { spec: self.spec(volume), record, seen, label }
     }
 
     fn outcome(&mut self, id: u64, how: &str, text: &str) -> Outcome {
@@ -480,10 +430,7 @@ impl Told {
             Some((how, object)) => (how, Cause::Object(object.into())),
             None => (how, Cause::Other),
         };
-        let trouble = |cause| Trouble {
-            cause,
-            text: text.into(),
-        };
+        let trouble = |cause| Trouble { cause, text: text.into() };
         match how {
             "done" => Outcome::Done(self.done(id)),
             "refused" => Outcome::Refused(trouble(cause)),
@@ -493,10 +440,9 @@ impl Told {
             "infeasible" => Outcome::Refused(trouble(Cause::Infeasible)),
             "unsupported" => Outcome::Refused(trouble(Cause::NotSupported)),
             "gone" => Outcome::Done(Done::Gone),
+            "attached" => Outcome::Done(Done::Attached { device: None }),
             other => match other.strip_prefix("grown to ") {
-                Some(size) => Outcome::Done(Done::Expanded {
-                    size_bytes: size.parse().expect("a number"),
-                }),
+                Some(size) => Outcome::Done(Done::Expanded { size_bytes: size.parse().expect("a number") }),
                 None => panic!("no such outcome: {other}"),
             },
         }
@@ -507,26 +453,18 @@ impl Told {
             return Done::Gone;
         };
         match &operation.action {
-            Action::Attach => Done::Attached {
-                device: Some("/dev/x".into()),
-            },
+            Action::Attach => Done::Attached { device: Some("/dev/x".into()) },
             Action::Stage { .. } => {
                 let proof = self.new_proof();
-                self.proofs
-                    .insert(Place::Stage(operation.volume().clone()), proof);
+                self.proofs.insert(Place::Stage(operation.volume().clone()), proof);
                 Done::Mounted(proof)
             }
             Action::Publish { pod, .. } => {
                 let proof = self.new_proof();
-                self.proofs.insert(
-                    Place::Publish(operation.volume().clone(), pod.clone()),
-                    proof,
-                );
+                self.proofs.insert(Place::Publish(operation.volume().clone(), pod.clone()), proof);
                 Done::Mounted(proof)
             }
-            Action::Expand { to_bytes, .. } => Done::Expanded {
-                size_bytes: *to_bytes,
-            },
+            Action::Expand { to_bytes, .. } => Done::Expanded { size_bytes: *to_bytes },
             Action::Unpublish { .. } | Action::Unstage | Action::Detach => Done::Gone,
         }
     }
@@ -537,12 +475,15 @@ impl Told {
             ["mounted", pod] => {
                 let mounted = self.engine.mounted_volumes(&pod.into());
                 let one = |(name, it): (_, &windlass_core::answer::MountedVolume)| {
-                    let access = if it.access == Access::ReadOnly {
-                        " read-only"
-                    } else {
-                        ""
+                    let access = match it.access {
+                        Access::ReadOnly => " read-only",
+                        Access::ReadWrite => "",
                     };
-                    format!("{name}={}{access}", it.volume)
+                    let mode = match it.mode {
+                        Mode::Block => " as a device",
+                        Mode::Filesystem => "",
+                    };
+                    format!("{name}={}{access}{mode}", it.volume)
                 };
                 list(mounted.iter().map(one))
             }
@@ -556,31 +497,39 @@ impl Told {
                     it.errors.join("; ")
                 ),
             },
-            ["explain", volume, "in", pod] => {
-                chain(&self.engine.explain(&pod.into(), &volume.into()))
-            }
+            ["explain", volume, "in", pod] => chain(&self.engine.explain(&pod.into(), &volume.into())),
             ["why", volume] => chain(&self.engine.explain_volume(&volume.into())),
-            ["in", "use"] => match self.engine.volumes_in_use() {
-                None => "not to be reported yet".to_owned(),
-                Some(it) => list(it.volumes),
-            },
+            ["reasons", "of", volume, "in", pod] => self.links(&self.engine.explain(&pod.into(), &volume.into())),
+            ["reasons", "of", "mounts", "of", volume] => {
+                let snapshot = self.engine.snapshot();
+                let volume = snapshot.volumes.iter().find(|it| it.id.as_str() == volume);
+                let mounts = volume.iter().flat_map(|it| &it.mounts);
+                mounts.map(|it| format!("\n{}: {}", it.pod, self.links(&it.reasons))).collect()
+            }
+            ["reasons", "of", volume] => self.links(&self.engine.explain_volume(&volume.into())),
+            ["in", "use"] => self.in_use(),
             ["attached", volume] => self.engine.volume_attached(&volume.into()).to_string(),
             ["groups", pod] => list(self.engine.extra_groups(&pod.into())),
-            ["possibly", pod] => self
-                .engine
-                .has_possibly_mounted_volumes(&pod.into())
-                .to_string(),
+            ["possibly", pod] => self.engine.has_possibly_mounted_volumes(&pod.into()).to_string(),
             ["synced"] => self.engine.states_synced().to_string(),
-            ["odd"] => list(
-                self.engine
-                    .oddities()
-                    .iter()
-                    .map(|(it, _)| format!("{it:?}")),
-            ),
+            ["odd"] => {
+                let counts = self.engine.snapshot().oddities;
+                list(counts.iter().map(|(it, count)| format!("{it:?}={count}")))
+            }
+            ["odd", "in", "words"] => {
+                let oddities = self.engine.oddities();
+                oddities.iter().map(|(it, text)| format!("\n{it:?}: {text}")).collect()
+            }
             ["deadline"] => match self.engine.deadline() {
                 None => "none".to_owned(),
-                Some(at) => format!("in {:?}", at.since(self.now)),
+                Some(at) => format!("in {}", span(at.since(self.now))),
             },
+            ["size", volume] => {
+                let snapshot = self.engine.snapshot();
+                let volume = snapshot.volumes.iter().find(|it| it.id.as_str() == volume);
+                let size = volume.and_then(|it| it.size_bytes);
+                size.map_or("not known".to_owned(), |it| it.to_string())
+            }
             ["state", volume] => self.state(&volume.into()),
             _ => panic!("no such question: {question}"),
         }
@@ -591,16 +540,41 @@ impl Told {
         let Some(it) = snapshot.volumes.iter().find(|it| it.id == *volume) else {
             return "not here".to_owned();
         };
-        let mounts = it
-            .mounts
-            .iter()
-            .map(|it| format!("{} {:?}", it.pod, it.publish));
-        format!(
-            "attach {:?}, stage {:?}, {}",
-            it.attach,
-            it.stage,
-            list(mounts)
-        )
+        let mounts = it.mounts.iter();
+        let mounts = mounts.map(|it| format!(", {} {:?}", it.pod, it.publish));
+        let (attach, stage) = (it.attach, it.stage);
+        let mounts: String = mounts.collect();
+        format!("attach {attach:?}, stage {stage:?}{mounts}")
+    }
+
+    fn in_use(&self) -> String {
+        match self.engine.volumes_in_use() {
+            None => "not to be reported yet".to_owned(),
+            Some(it) => list(it.volumes),
+        }
+    }
+
+    /// Each link of a chain with all it holds.
+    fn links(&self, reasons: &[Reason]) -> String {
+        if reasons.is_empty() {
+            return "settled".to_owned();
+        }
+        let one = |it: &Reason| {
+            let mut line = format!("\n- {}: {}", it.code, it.text);
+            let since = self.now.since(it.since);
+            write!(line, "; for {}", span(since)).unwrap();
+            if it.attempts > 0 {
+                write!(line, "; failures {}", it.attempts).unwrap();
+            }
+            if let Some(at) = it.next_try {
+                write!(line, "; next in {}", span(at.since(self.now))).unwrap();
+            }
+            if it.waits_on != WaitsOn::Nothing {
+                write!(line, "; waits on {:?}", it.waits_on).unwrap();
+            }
+            line
+        };
+        reasons.iter().map(one).collect()
     }
 }
 
@@ -611,42 +585,25 @@ fn describe(operation: &Operation) -> String {
         Earlier::Unknown => " again",
         Earlier::Success => " refreshing",
     };
-    let with = |label: &Option<Arc<str>>| {
-        label
-            .as_ref()
-            .map_or(String::new(), |it| format!(" with label {it}"))
+    let with = |label: &Option<Arc<str>>| label.as_ref().map_or(String::new(), |it| format!(" with label {it}"));
+    let tries = match operation.failures {
+        0 => String::new(),
+        failures => format!(", try {}", failures + 1),
     };
-    match &operation.action {
+    let what = match &operation.action {
         Action::Stage { after, label } => format!("stage {volume}{}{}", again(after), with(label)),
-        Action::Publish {
-            pod,
-            after,
-            access,
-            label,
-            ..
-        } => {
-            let access = if *access == Access::ReadOnly {
-                " read-only"
-            } else {
-                ""
-            };
-            format!(
-                "publish {volume} to {pod}{access}{}{}",
-                again(after),
-                with(label)
-            )
+        Action::Publish { pod, after, access, label, .. } => {
+            let access = if *access == Access::ReadOnly { " read-only" } else { "" };
+            format!("publish {volume} to {pod}{access}{}{}", again(after), with(label))
         }
         Action::Unpublish { pod } => format!("unpublish {volume} from {pod}"),
-        Action::Expand {
-            from_bytes,
-            to_bytes,
-            ..
-        } => format!("expand {volume} from {from_bytes} to {to_bytes}"),
+        Action::Expand { from_bytes, to_bytes, .. } => format!("expand {volume} from {from_bytes} to {to_bytes}"),
         Action::Attach | Action::Unstage | Action::Detach => {
             let kind: Kind = operation.action.kind();
             format!("{kind} {volume}")
         }
-    }
+    };
+    format!("{what}{tries}")
 }
 
 fn empty_pod(name: &str) -> Pod {
@@ -661,19 +618,12 @@ fn empty_pod(name: &str) -> Pod {
     }
 }
 
-fn gone(pod: &str, containers: Containers) -> Event {
-    Event::PodGone {
-        uid: PodUid::from(pod),
-        version: Version::NONE,
-        containers,
-    }
+fn gone(pod: &str, version: &str, containers: Containers) -> Event {
+    Event::PodGone { uid: PodUid::from(pod), version: Version(version.parse().expect("a number")), containers }
 }
 
 fn attachment(volume: &str, attachment: Attachment) -> Event {
-    Event::AttachmentChanged {
-        volume: volume.into(),
-        attachment,
-    }
+    Event::AttachmentChanged { volume: volume.into(), attachment }
 }
 
 fn duration(text: &str) -> Duration {
@@ -687,12 +637,15 @@ fn duration(text: &str) -> Duration {
     }
 }
 
+fn span(time: Duration) -> String {
+    if time.is_zero() {
+        return "0s".to_owned();
+    }
+    format!("{time:?}")
+}
+
 fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
-    items
-        .into_iter()
-        .map(|it| it.to_string())
-        .collect::<Vec<_>>()
-        .join(" ")
+    items.into_iter().map(|it| it.to_string()).collect::<Vec<_>>().join(" ")
 }
 
 fn chain(reasons: &[Reason]) -> String {

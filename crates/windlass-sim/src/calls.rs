@@ -1,0 +1,294 @@
+//! Calls on their way: from the executor to a driver or to the plugin itself, what they do there, and the answer back.
+
+use crate::{
+    driver::{Answer, Call, CallId, Effect, Response, device_of, file_system_of, fits, respond},
+    executor::{Flight, after_deadline},
+    faults::Fault,
+    rng::Rng,
+    script::{Behavior, LocalTrouble},
+    setting::Medium,
+    world::{Happening, World},
+};
+use std::sync::Arc;
+use windlass_core::{
+    Operation,
+    event::Place,
+    ids::Time,
+    operation::{Action, Cause, Kind, Trouble},
+    spec::Attach,
+};
+
+impl World {
+    /// Makes the call of a flight.
+    pub(crate) fn place_call(&mut self, flight: &Flight) {
+        let operation = flight.operation.clone();
+        let mut rng = self.luck_of_try(&operation);
+        let driver = operation.spec.driver.as_ref();
+        let driver = driver.and_then(|name| self.setting.drivers.iter().position(|it| it == name));
+        let response = match driver {
+            Some(driver) => self.driver_response(driver, &operation, &mut rng),
+            None => self.local_response(&operation, &mut rng),
+        };
+        let id = self.next_call;
+        self.next_call += 1;
+        if let Some(at) = response.finishes {
+            self.schedule(at, Happening::CallFinishes(id));
+        }
+        if let Some(at) = response.answers {
+            self.schedule(at, Happening::CallAnswers(id));
+        }
+        let Response { effect, answer, finishes, answers } = response;
+        let place = flight.place.clone();
+        let life = self.life;
+        self.calls.insert(id, Call { operation, place, driver, life, effect, answer, finishes, answers });
+        crate::checks::call_placed(self, id);
+    }
+
+    fn driver_response(&mut self, driver: usize, operation: &Operation, rng: &mut Rng) -> Response {
+        let now = self.now;
+        let at_once = |answer| Response {
+            effect: Effect::Nothing,
+            answer,
+            finishes: Some(now),
+            answers: Some(Time(now.0 + 1)),
+        };
+        if !self.drivers[driver].up {
+            let text = Arc::from("nobody listens on the driver's socket");
+            return at_once(Answer::Final(Trouble { cause: Cause::Driver, text }));
+        }
+        if self.calls.values().any(|it| it.driver == Some(driver) && it.excludes(operation)) {
+            self.faults.add(Fault::Aborted);
+            let text = "ABORTED: an earlier call for this volume is still at work";
+            return at_once(Answer::Open(text.into()));
+        }
+        if let Some(text) = self.unmet_condition(operation) {
+            return at_once(Answer::refused(text));
+        }
+        let behavior = self.drivers[driver].misbehavior(now, operation.action.kind(), rng);
+        if let Some(behavior) = behavior {
+            self.faults.add(fault_of(behavior));
+            self.note(|| format!("  driver of {} will misbehave: {behavior:?}", operation.id));
+        }
+        respond(now, operation, behavior, rng)
+    }
+
+    /// What a strict driver demands before it does anything.
+    fn unmet_condition(&self, operation: &Operation) -> Option<&'static str> {
+        let volume = operation.volume();
+        let attached = match operation.spec.capabilities.attach {
+            Attach::NotNeeded => true,
+            Attach::ByNode => self.node_attached.contains(volume),
+            Attach::ByController => self.attacher.is_attached(volume),
+        };
+        let staged = || self.kernel.visible(&Place::Stage(volume.clone())).is_some();
+        match operation.action.kind() {
+            Kind::Stage | Kind::Publish if !attached => Some("NOT_FOUND: the volume is not attached to this node"),
+            Kind::Publish if operation.spec.capabilities.stage && !staged() => {
+                Some("FAILED_PRECONDITION: the volume is not staged")
+            }
+            Kind::Attach
+            | Kind::Stage
+            | Kind::Publish
+            | Kind::Expand
+            | Kind::Unpublish
+            | Kind::Unstage
+            | Kind::Detach => None,
+        }
+    }
+
+    /// A plugin that does the work in the process itself.
+    fn local_response(&mut self, operation: &Operation, rng: &mut Rng) -> Response {
+        let soon = Time(self.now.0 + rng.below(30));
+        let at_once = |effect, answer| Response { effect, answer, finishes: Some(soon), answers: Some(soon) };
+        if operation.action.kind() == Kind::Publish
+            && let Some(plan) = self.setting.volume_index(operation.volume())
+            && let Some(object) = &self.setting.volumes[plan].object
+            && self.conditions.objects_missing.contains_key(&plan)
+        {
+            let text = Arc::from(format!("{object} not found"));
+            let cause = Cause::Object(object.clone());
+            self.faults.add(Fault::ObjectMissing);
+            return at_once(Effect::Nothing, Answer::Final(Trouble { cause, text }));
+        }
+        let now = self.now;
+        let troubles = self.conditions.local.iter().filter(|(.., until)| *until > now);
+        let trouble = troubles.into_iter().find(|(_, per_mille, _)| rng.chance(*per_mille));
+        match trouble.map(|(trouble, ..)| *trouble) {
+            None => at_once(Effect::Whole, Answer::Done),
+            Some(LocalTrouble::Refused) => {
+                self.faults.add(Fault::LocalRefused);
+                at_once(Effect::Nothing, Answer::refused("no space left on device"))
+            }
+            Some(LocalTrouble::Unknown) => {
+                self.faults.add(Fault::LocalUnknown);
+                let effect = if rng.chance(500) { Effect::Whole } else { Effect::Nothing };
+                at_once(effect, Answer::Open("input/output error half way".into()))
+            }
+            Some(LocalTrouble::Hang) => {
+                self.faults.add(Fault::LocalHang);
+                let at = after_deadline(operation, rng);
+                let (effect, answer) = if rng.chance(700) {
+                    (Effect::Whole, Answer::Done)
+                } else {
+                    (Effect::Nothing, Answer::refused("stale file handle"))
+                };
+                // A system call may have done its work long before it returns.
+                let finishes = Some(if rng.chance(500) { soon } else { at });
+                Response { effect, answer, finishes, answers: Some(at) }
+            }
+        }
+    }
+
+    /// A call does what it does, whoever waits for it.
+    pub(crate) fn call_finishes(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(&id) else {
+            return;
+        };
+        if call.finishes.take().is_none() {
+            return;
+        }
+        let call = call.clone();
+        self.take_effect(&call);
+        self.forget_call_if_over(id);
+    }
+
+    /// A call answers, if somebody still waits for it.
+    pub(crate) fn call_answers(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(&id) else {
+            return;
+        };
+        if call.answers.take().is_none() {
+            return;
+        }
+        let (life, operation) = call.asked_by();
+        let answer = call.answer.clone();
+        self.forget_call_if_over(id);
+        if self.lives(life) {
+            self.flight_answered(operation, answer);
+        }
+    }
+
+    fn forget_call_if_over(&mut self, id: CallId) {
+        if self.calls.get(&id).is_some_and(|it| it.finishes.is_none() && it.answers.is_none()) {
+            self.calls.remove(&id);
+        }
+    }
+
+    fn take_effect(&mut self, call: &Call) {
+        if call.effect == Effect::Nothing {
+            return;
+        }
+        let volume = call.operation.volume();
+        match (&call.operation.action, &call.place) {
+            (Action::Attach, _) => {
+                self.node_attached.insert(volume.clone());
+            }
+            (Action::Detach, _) => {
+                self.node_attached.remove(volume);
+            }
+            (Action::Expand { to_bytes, .. }, _) => {
+                if let Some(driver) = call.driver {
+                    self.drivers[driver].sizes.insert(volume.clone(), *to_bytes);
+                }
+            }
+            (Action::Stage { .. }, Some(place)) => {
+                if let Some(driver) = call.driver {
+                    self.drivers[driver].sessions.insert(volume.clone());
+                }
+                if call.effect == Effect::Whole {
+                    self.make_mount(place, call);
+                }
+            }
+            (Action::Unstage, Some(place)) => {
+                if let Some(driver) = call.driver
+                    && call.effect == Effect::Whole
+                {
+                    self.drivers[driver].sessions.remove(volume);
+                }
+                self.take_mount(place);
+            }
+            (Action::Publish { .. }, Some(place)) => self.make_mount(place, call),
+            (Action::Unpublish { .. }, Some(place)) => self.take_mount(place),
+            (
+                Action::Stage { .. } | Action::Unstage | Action::Publish { .. } | Action::Unpublish { .. },
+                None,
+            ) => {}
+        }
+    }
+
+    /// Mounts a volume, unless it is mounted there already (CSI: the calls are idempotent).
+    fn make_mount(&mut self, place: &Place, call: &Call) {
+        let volume = call.operation.volume();
+        let Some(plan) = self.setting.volume(volume) else {
+            return;
+        };
+        if self.kernel.seen(place).is_some_and(|it| fits(plan, volume, &it)) {
+            return;
+        }
+        let kind = file_system_of(plan.medium);
+        match plan.medium {
+            // The node's own disk is device 1.
+            Medium::Directory => self.kernel.make_directory(place.clone(), 1, kind),
+            Medium::Memory => self.kernel.mount(place.clone(), None, kind),
+            Medium::Remote => self.kernel.mount(place.clone(), Some(device_of(volume)), kind),
+        };
+        self.mount_changed(place);
+    }
+
+    fn take_mount(&mut self, place: &Place) {
+        if self.kernel.unmount_all(place) {
+            self.mount_changed(place);
+        }
+    }
+
+    /// A driver stops, and with it the calls that are in it: each has done its work or will never do it.
+    pub(crate) fn driver_down(&mut self, driver: usize) {
+        self.drivers[driver].up = false;
+        let broken: Vec<CallId> = self
+            .calls
+            .iter()
+            .filter(|(_, it)| it.driver == Some(driver))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in broken {
+            let done = self.luck(&[12, id]).chance(500);
+            if let Some(call) = self.calls.get_mut(&id) {
+                let unfinished = call.finishes.take().is_some() || call.answers.is_none();
+                call.answer = Answer::Open("UNAVAILABLE: the driver stopped".into());
+                call.answers = Some(self.now);
+                if unfinished {
+                    self.faults.add(Fault::DriverRestart);
+                    if done {
+                        let call = call.clone();
+                        self.take_effect(&call);
+                    }
+                }
+            }
+            self.schedule_in(1, Happening::CallAnswers(id));
+        }
+    }
+
+    /// The calls of a process that died: those in drivers go on, those in the process itself end with it.
+    pub(crate) fn drop_local_calls(&mut self) {
+        self.calls.retain(|_, it| it.driver.is_some());
+    }
+}
+
+/// The fault that a misbehavior counts as.
+fn fault_of(behavior: Behavior) -> Fault {
+    match behavior {
+        Behavior::FinalError => Fault::FinalError,
+        Behavior::TimeoutWithEffect => Fault::TimeoutWithEffect,
+        Behavior::TimeoutWithoutEffect => Fault::TimeoutWithoutEffect,
+        Behavior::ConnectionLost => Fault::ConnectionLost,
+        Behavior::Hang => Fault::Hang,
+        Behavior::HangUntilRestart => Fault::HangUntilRestart,
+        Behavior::DoneWithoutEffect => Fault::DoneWithoutEffect,
+        Behavior::RefusedWithEffect => Fault::RefusedWithEffect,
+        Behavior::PartialStage => Fault::PartialStage,
+        Behavior::PartialUnstage => Fault::PartialUnstage,
+        Behavior::ExpandInUse => Fault::ExpandInUse,
+        Behavior::ExpandInfeasible => Fault::ExpandInfeasible,
+        Behavior::ExpandNotSupported => Fault::ExpandNotSupported,
+    }
+}

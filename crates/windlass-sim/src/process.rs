@@ -1,0 +1,232 @@
+//! One life of the process: the real engine, and what the shell around it knows.
+//!
+//! The shell decides nothing. It carries facts to the engine, runs its operations and passes on its notices; what it
+//! remembers here is what any shell must, and what the checks need to judge the engine by what it was told.
+
+use crate::{
+    describe::{describe, describe_notice},
+    executor::Flight,
+    faults::Fault,
+    source::LogVersion,
+    world::{Happening, World},
+};
+use std::collections::{BTreeMap, BTreeSet};
+use windlass_core::{
+    Engine, Event,
+    event::{Attachment, Goal, Place, Wait},
+    ids::{OperationId, Time, VolumeId, WaiterId},
+    notice::{Notice, Verdict},
+    operation::Proof,
+};
+
+/// A process that runs.
+pub struct Process {
+    /// The engine.
+    pub engine: Engine,
+    /// Which life it is.
+    pub life: u64,
+    /// The operations that run.
+    pub flights: BTreeMap<OperationId, Flight>,
+    /// The newest state of each pod that the engine was told of in this life.
+    pub told: BTreeMap<usize, LogVersion>,
+    /// What the engine was told a pod's name stands for, while the pod names it.
+    pub resolved: BTreeMap<(usize, usize), VolumeId>,
+    /// Which sources are complete, as far as the engine was told.
+    pub complete: Vec<bool>,
+    /// Which sources were ever complete in this life.
+    pub complete_once: Vec<bool>,
+    /// The pods that were looked up again while their source was away.
+    pub looked_up_alone: BTreeSet<usize>,
+    /// Whether what is on disk was told.
+    pub found: bool,
+    /// Whether the engine was told that it knows the whole disk.
+    pub disk_read: bool,
+    /// Whether pods came before the disk was read.
+    pub slow_scan: bool,
+    /// The drivers that the engine was told are registered.
+    pub drivers: BTreeSet<usize>,
+    /// What the engine was told of attachments, and how new that is.
+    pub attachments: BTreeMap<VolumeId, (u64, Attachment)>,
+    /// Whether the engine was told that it knows all attachments.
+    pub attachments_complete: bool,
+    /// Whether a report of what is in use is on its way.
+    pub reporting: bool,
+    /// Whether another report is due after that.
+    pub report_again: bool,
+    /// Those who wait, for which pod, what and until when.
+    pub waiters: BTreeMap<WaiterId, Wait>,
+    /// The places of which a change is on its way to the engine, and how many.
+    pub undelivered: BTreeMap<Place, u32>,
+    /// The mounts of earlier lives that this life has no reason to touch, with their content (I-11).
+    pub proven: BTreeMap<Place, (Proof, u64)>,
+    /// How far the clock goes back for the next event.
+    pub clock_back: u64,
+}
+
+impl Process {
+    /// A process that has told its engine nothing yet.
+    pub fn new(engine: Engine, life: u64, sources: usize) -> Self {
+        Self {
+            engine,
+            life,
+            flights: BTreeMap::new(),
+            told: BTreeMap::new(),
+            resolved: BTreeMap::new(),
+            complete: vec![false; sources],
+            complete_once: vec![false; sources],
+            looked_up_alone: BTreeSet::new(),
+            found: false,
+            disk_read: false,
+            slow_scan: false,
+            drivers: BTreeSet::new(),
+            attachments: BTreeMap::new(),
+            attachments_complete: false,
+            reporting: false,
+            report_again: false,
+            waiters: BTreeMap::new(),
+            undelivered: BTreeMap::new(),
+            proven: BTreeMap::new(),
+            clock_back: 0,
+        }
+    }
+
+    /// Is anything on its way that concerns this place: a running operation, or a change that the engine does not know yet?
+    pub fn is_unsettled(&self, place: &Place) -> bool {
+        self.undelivered.contains_key(place)
+            || self.flights.values().any(|it| it.place.as_ref() == Some(place))
+    }
+}
+
+impl World {
+    /// Tells the engine a fact, starts what it asks for and passes on what it says.
+    pub(crate) fn tell(&mut self, event: Event) {
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        let now = self.now;
+        self.trace.note(now, || describe(&event));
+        if let Event::MountSeen { place, proof } = &event
+            && let Some((proven, _)) = process.proven.get(place)
+            && !proof.is_some_and(|it| proven.holds_for(&it))
+        {
+            process.proven.remove(place);
+        }
+        let back = std::mem::take(&mut process.clock_back);
+        if back > 0 {
+            self.faults.add(Fault::ClockBack);
+        }
+        process.engine.handle(Time(now.0.saturating_sub(back)), event);
+        while let Some(operation) = self.process.as_mut().and_then(|it| it.engine.next_operation()) {
+            self.start_flight(operation);
+        }
+        while let Some(notice) = self.process.as_mut().and_then(|it| it.engine.next_notice()) {
+            self.notice(notice);
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        if self.trace.is_kept()
+            && let Some(words) = describe_notice(&notice)
+        {
+            self.note(|| words);
+        }
+        match notice {
+            Notice::InUseChanged { .. } | Notice::Synced => self.report_soon(),
+            Notice::PodReleased(pod) => {
+                if let Err(volume) = self.disk.remove_pod_directory(&pod) {
+                    self.fail(
+                        "pod directory",
+                        format!("pod {pod} was released with {volume} still in its directory (I-5)"),
+                    );
+                }
+            }
+            Notice::WaitEnded { waiter, result } => self.wait_ended(waiter, result.is_ok()),
+            Notice::ExpansionEnded { volume, verdict } => self.expansion_ended(&volume, &verdict),
+            Notice::VolumeChanged { .. } => {}
+        }
+    }
+
+    /// Somebody starts to wait for a pod.
+    pub(crate) fn wait_starts(&mut self, pod: usize, goal: Goal, lasts: u64) {
+        let until = Time(self.now.0 + lasts);
+        let pod = self.setting.pods[pod].uid.clone();
+        let waiter = WaiterId(self.next_waiter);
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        self.next_waiter += 1;
+        let wait = Wait {
+            waiter,
+            pod,
+            goal,
+            until,
+        };
+        process.waiters.insert(waiter, wait.clone());
+        self.tell(Event::WaitStarted(wait));
+    }
+
+    fn wait_ended(&mut self, waiter: WaiterId, reached: bool) {
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        let Some(wait) = process.waiters.remove(&waiter) else {
+            return self.fail("waiters", format!("{waiter:?} was answered twice"));
+        };
+        let status = process.engine.pod_status(&wait.pod);
+        let truth = match wait.goal {
+            Goal::Mounted | Goal::MountedAtLast => status.is_some_and(|it| it.unmounted.is_empty()),
+            Goal::Unmounted => true,
+            Goal::Gone => !process.engine.has_possibly_mounted_volumes(&wait.pod),
+        };
+        if reached && !truth {
+            let Wait { pod, goal, .. } = wait;
+            self.fail("waiters", format!("{waiter:?} was told that pod {pod} is {goal:?}, which is not so"));
+        }
+    }
+
+    /// What the outcome of growing a volume does to its claim.
+    fn expansion_ended(&mut self, volume: &VolumeId, verdict: &Verdict) {
+        let Some(index) = self.setting.volume_index(volume) else {
+            return;
+        };
+        match verdict {
+            Verdict::Grown { size_bytes } => {
+                self.conditions.sizes[index].recorded_bytes = Some(*size_bytes);
+                self.conditions.growth_refused.remove(&index);
+            }
+            Verdict::Infeasible(_) | Verdict::InUse(_) => {
+                self.conditions.growth_refused.insert(index);
+            }
+            Verdict::Failed(_) => {}
+        }
+    }
+
+    /// Something changed at a place: the process will see it.
+    pub(crate) fn mount_changed(&mut self, place: &Place) {
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        *process.undelivered.entry(place.clone()).or_default() += 1;
+        let life = process.life;
+        let delay = 1 + self.luck(&[11, self.steps]).below(40);
+        let place = place.clone();
+        self.schedule_in(delay, Happening::MountSeen { life, place });
+    }
+
+    /// The process sees what is at a place now.
+    pub(crate) fn mount_seen(&mut self, place: &Place) {
+        if let Some(process) = &mut self.process
+            && let Some(count) = process.undelivered.get_mut(place)
+        {
+            *count -= 1;
+            if *count == 0 {
+                process.undelivered.remove(place);
+            }
+        }
+        let proof = self.kernel.seen(place);
+        self.tell(Event::MountSeen {
+            place: place.clone(),
+            proof,
+        });
+    }
+}
