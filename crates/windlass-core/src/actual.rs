@@ -10,7 +10,8 @@ use crate::{
     step::Step,
     table::{Key, Named},
 };
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc};
+use smallvec::SmallVec;
 
 pub(crate) type PodKey = Key<Pod>;
 pub(crate) type VolumeKey = Key<Volume>;
@@ -23,8 +24,8 @@ pub(crate) struct Volume {
     pub(crate) attach: Step<Option<Arc<str>>>,
     pub(crate) stage: Step<Proof>,
     pub(crate) expanding: Option<OperationId>,
-    /// The pods that want it or may have it, in the order in which they came.
-    pub(crate) mounts: Vec<Mount>,
+    /// The pods that want it or may have it, in the order in which they came. Most volumes have one, and keep it inside.
+    pub(crate) mounts: SmallVec<[Mount; 1]>,
     /// The SELinux label it is mounted with, while anything of it may be mounted.
     pub(crate) label: Option<Option<Arc<str>>>,
     pub(crate) size_bytes: Option<u64>,
@@ -112,7 +113,7 @@ impl Volume {
             attach: Step::Absent,
             stage: Step::Absent,
             expanding: None,
-            mounts: Vec::new(),
+            mounts: SmallVec::new(),
             label: None,
             growth: Growth::Open,
             in_use_since: None,

@@ -4,10 +4,11 @@ use crate::{
     actual::{Mount, VolumeKey},
     ids::{ObjectName, OuterName, PodUid, SourceName, Time, Version},
     label,
+    reason::Code,
     spec::{Access, Life, Phase},
     world::World,
 };
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 /// A pod that a source has, or that was found on disk.
 #[derive(Clone)]
@@ -19,8 +20,8 @@ pub(crate) struct Pod {
     pub(crate) life: Life,
     /// In which life of its source it was given last; see [`crate::world::Source::life`].
     pub(crate) confirmed: u64,
-    pub(crate) groups: Vec<i64>,
-    pub(crate) volumes: Vec<NamedVolume>,
+    pub(crate) groups: Box<[i64]>,
+    pub(crate) volumes: Box<[NamedVolume]>,
     /// The volumes of which it has a mount, named or not.
     pub(crate) mounts: Vec<VolumeKey>,
     /// Whether two of its mounts are at one place (E-417).
@@ -38,8 +39,18 @@ pub(crate) struct NamedVolume {
 #[derive(Clone)]
 pub(crate) enum Resolved {
     Volume(VolumeKey),
-    Unknown { text: Arc<str>, waits_on: Option<ObjectName>, since: Time },
-    Invalid { text: Arc<str>, since: Time },
+    /// No volume. Boxed because most names are one.
+    Not(Box<Unresolved>),
+}
+
+/// Why a name is no volume.
+#[derive(Clone)]
+pub(crate) struct Unresolved {
+    /// [`Code::LookupFailed`] if it may be any volume, [`Code::Invalid`] if it is none.
+    pub(crate) code: Code,
+    pub(crate) text: Arc<str>,
+    pub(crate) waits_on: Option<ObjectName>,
+    pub(crate) since: Time,
 }
 
 /// How a pod uses a volume that it names, under however many names.
@@ -81,8 +92,8 @@ impl Pod {
             version: Version::NONE,
             life: Life::Found,
             confirmed: 0,
-            groups: Vec::new(),
-            volumes: Vec::new(),
+            groups: Box::default(),
+            volumes: Box::default(),
             mounts: Vec::new(),
             contested: false,
         }
@@ -90,14 +101,14 @@ impl Pod {
 
     /// Has it a volume of which nothing is known but the name?
     fn has_unknown_volume(&self) -> bool {
-        self.volumes.iter().any(|it| matches!(it.is, Resolved::Unknown { .. }))
+        self.volumes.iter().any(|it| matches!(&it.is, Resolved::Not(it) if it.code == Code::LookupFailed))
     }
 
     /// What it calls this volume; it may have several names for it (E-59).
     pub(crate) fn names_of(&self, volume: VolumeKey) -> impl Iterator<Item = &OuterName> {
         self.volumes.iter().filter_map(move |it| match it.is {
             Resolved::Volume(key) if key == volume => Some(&it.name),
-            Resolved::Volume(_) | Resolved::Unknown { .. } | Resolved::Invalid { .. } => None,
+            Resolved::Volume(_) | Resolved::Not(_) => None,
         })
     }
 }

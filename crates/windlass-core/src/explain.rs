@@ -246,13 +246,10 @@ fn doubt_reason(doubt: Doubt, step: &str, standing: Standing) -> Reason {
 
 /// Why a name of a pod is no volume yet; nothing if it is one.
 pub(crate) fn unresolved(is: &Resolved) -> Option<Reason> {
-    let (code, text, since, object) = match is {
-        Resolved::Volume(_) => return None,
-        Resolved::Unknown { text, waits_on, since } => (Code::LookupFailed, text, since, waits_on.clone()),
-        Resolved::Invalid { text, since } => (Code::Invalid, text, since, None),
-    };
-    let waits_on = object.map_or(WaitsOn::Nothing, WaitsOn::Object);
-    Some(Reason { code, text: text.to_string(), since: *since, attempts: 0, next_try: None, waits_on })
+    let Resolved::Not(why) = is else { return None };
+    let waits_on = why.waits_on.clone().map_or(WaitsOn::Nothing, WaitsOn::Object);
+    let text = why.text.to_string();
+    Some(Reason { code: why.code, text, since: why.since, attempts: 0, next_try: None, waits_on })
 }
 
 /// The pod errors of the kubelet that come from sharing a volume (E-87, E-118); the others are in the pod itself.

@@ -2,17 +2,18 @@
 
 use crate::{
     actual::{Growth, Mount, PodKey, Volume, VolumeKey},
-    desired::{NamedVolume, Pod, Resolved, Used},
+    desired::{NamedVolume, Pod, Resolved, Unresolved, Used},
     engine::Engine,
     event::Containers,
-    ids::{OuterName, PodUid, SourceName, Time, Version},
+    ids::{OuterName, PodUid, SourceName, Version},
     notice::Notice,
     oddity::Oddity,
     plan::same_place,
+    reason::Code,
     spec::{self, Access, Identity, Life, Mode, PodVolume, Use, VolumeSpec, Want},
     step::{Doubt, Step},
 };
-use alloc::{format, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 use core::mem;
 
 impl Engine {
@@ -40,7 +41,7 @@ impl Engine {
         pod.version = given.version;
         pod.life = Life::Known(given.phase);
         pod.confirmed = life;
-        pod.groups = given.groups;
+        pod.groups = given.groups.into();
         self.name_volumes(key, given.volumes);
         self.touch_pod(key);
         self.touch_volumes_of(key);
@@ -162,7 +163,7 @@ impl Engine {
             let is = self.resolved(pod, &name, want, earlier, &mut used);
             named.push(NamedVolume { name, is });
         }
-        self.world.pods[pod].volumes = named;
+        self.world.pods[pod].volumes = named.into();
         for volume in self.world.pods[pod].mounts.clone() {
             let now = used.iter().position(|(it, _)| *it == volume).map(|it| used.swap_remove(it).1);
             self.use_mount(volume, pod, now);
@@ -193,24 +194,22 @@ impl Engine {
         earlier: Option<&Resolved>,
         used: &mut Vec<(VolumeKey, Used)>,
     ) -> Resolved {
-        let now = self.world.now;
-        match want {
-            Want::Volume(use_) => match self.admitted(pod, name, &use_.spec) {
+        let (code, text, waits_on) = match want {
+            Want::Volume(new) => match self.admitted(pod, name, &new.spec) {
                 Ok(volume) => {
-                    add_use(used, volume, use_);
-                    Resolved::Volume(volume)
+                    add_use(used, volume, new);
+                    return Resolved::Volume(volume);
                 }
-                Err(text) => invalid(text.into(), earlier, now),
+                Err(text) => (Code::Invalid, text.into(), None),
             },
-            Want::Invalid { text } => invalid(text, earlier, now),
-            Want::Unknown { text, waits_on } => {
-                let since = match earlier {
-                    Some(Resolved::Unknown { since, .. }) => *since,
-                    Some(Resolved::Volume(_) | Resolved::Invalid { .. }) | None => now,
-                };
-                Resolved::Unknown { text, waits_on, since }
-            }
-        }
+            Want::Invalid { text } => (Code::Invalid, text, None),
+            Want::Unknown { text, waits_on } => (Code::LookupFailed, text, waits_on),
+        };
+        let since = match earlier {
+            Some(Resolved::Not(earlier)) if earlier.code == code => earlier.since,
+            Some(Resolved::Volume(_) | Resolved::Not(_)) | None => self.world.now,
+        };
+        Resolved::Not(Box::new(Unresolved { code, text, waits_on, since }))
     }
 
     /// The volume that a pod names, if it makes sense.
@@ -368,14 +367,6 @@ impl Engine {
 /// Is `given` older than what is known? A source that does not count is always news.
 fn is_older(given: Version, known: Version) -> bool {
     given != Version::NONE && given < known
-}
-
-fn invalid(text: Arc<str>, earlier: Option<&Resolved>, now: Time) -> Resolved {
-    let since = match earlier {
-        Some(Resolved::Invalid { since, .. }) => *since,
-        Some(Resolved::Volume(_) | Resolved::Unknown { .. }) | None => now,
-    };
-    Resolved::Invalid { text, since }
 }
 
 /// A pod may name one volume twice (E-59): it then gets it once, and may write if either name may.

@@ -165,8 +165,8 @@ impl Engine {
         for volume in &pod.volumes {
             match &volume.is {
                 Resolved::Volume(it) => self.add_status(&mut status, &volume.name, *it, key),
-                Resolved::Unknown { text, .. } | Resolved::Invalid { text, .. } => {
-                    status.errors.push(text.clone());
+                Resolved::Not(why) => {
+                    status.errors.push(why.text.clone());
                     status.unprocessed.push(volume.name.clone());
                     status.unmounted.push(volume.name.clone());
                 }

@@ -37,10 +37,12 @@ impl World {
         if let Some(at) = response.answers {
             self.schedule(at, Happening::CallAnswers(id));
         }
-        let Response { effect, answer, finishes, answers } = response;
+        let Response { effect, answer, finishes, .. } = response;
         let place = flight.place.clone();
         let life = self.life;
-        self.calls.insert(id, Call { operation, place, driver, life, effect, answer, finishes, answers });
+        let at_work = finishes != Some(self.now);
+        let call = Call { operation, place, driver, life, effect, answer, at_work, awaited: true };
+        self.calls.insert(id, call);
         crate::checks::call_placed(self, id);
     }
 
@@ -144,12 +146,12 @@ impl World {
         let Some(call) = self.calls.get_mut(&id) else {
             return;
         };
-        if call.finishes.take().is_none() {
-            return;
+        if call.at_work {
+            call.at_work = false;
+            let call = call.clone();
+            self.take_effect(&call);
+            self.forget_call_if_over(id);
         }
-        let call = call.clone();
-        self.take_effect(&call);
-        self.forget_call_if_over(id);
     }
 
     /// A call answers, if somebody still waits for it.
@@ -157,19 +159,17 @@ impl World {
         let Some(call) = self.calls.get_mut(&id) else {
             return;
         };
-        if call.answers.take().is_none() {
-            return;
-        }
+        let was_awaited = std::mem::take(&mut call.awaited);
         let (life, operation) = call.asked_by();
         let answer = call.answer.clone();
         self.forget_call_if_over(id);
-        if self.lives(life) {
+        if was_awaited && self.lives(life) {
             self.flight_answered(operation, answer);
         }
     }
 
     fn forget_call_if_over(&mut self, id: CallId) {
-        if self.calls.get(&id).is_some_and(|it| it.finishes.is_none() && it.answers.is_none()) {
+        if self.calls.get(&id).is_some_and(|it| !it.at_work && !it.awaited) {
             self.calls.remove(&id);
         }
     }
@@ -253,10 +253,8 @@ impl World {
         for id in broken {
             let done = self.luck(&[12, id]).chance(500);
             if let Some(call) = self.calls.get_mut(&id) {
-                let unfinished = call.finishes.take().is_some() || call.answers.is_none();
                 call.answer = Answer::Open("UNAVAILABLE: the driver stopped".into());
-                call.answers = Some(self.now);
-                if unfinished {
+                if std::mem::take(&mut call.at_work) {
                     self.faults.add(Fault::DriverRestart);
                     if done {
                         let call = call.clone();

@@ -60,10 +60,10 @@ pub struct Call {
     pub effect: Effect,
     /// What it will answer.
     pub answer: Answer,
-    /// When it is carried out; never if it is stuck until the driver is restarted.
-    pub finishes: Option<Time>,
-    /// When it answers.
-    pub answers: Option<Time>,
+    /// Whether the driver is still at it, so that it refuses other calls for the volume.
+    pub at_work: bool,
+    /// Whether the answer has yet to come.
+    pub awaited: bool,
 }
 
 /// What a call does.
@@ -138,9 +138,9 @@ pub struct Response {
     pub effect: Effect,
     /// What it answers.
     pub answer: Answer,
-    /// When it does it.
+    /// When it does it; not before the driver is restarted if `None`.
     pub finishes: Option<Time>,
-    /// When it answers.
+    /// When it answers; not before the driver is restarted if `None`.
     pub answers: Option<Time>,
 }
 
@@ -243,7 +243,7 @@ impl Call {
     /// Would a driver refuse `operation` while it is at work on this call? Calls for a volume as a whole exclude all
     /// others; those for different pods may overlap if the driver can do that.
     pub fn excludes(&self, operation: &Operation) -> bool {
-        if self.operation.volume() != operation.volume() {
+        if !self.at_work || self.operation.volume() != operation.volume() {
             return false;
         }
         match (self.operation.action.pod(), operation.action.pod()) {
@@ -311,8 +311,8 @@ mod tests {
             life: 1,
             effect: Effect::Whole,
             answer: Answer::Done,
-            finishes: None,
-            answers: None,
+            at_work: true,
+            awaited: true,
         }
     }
 

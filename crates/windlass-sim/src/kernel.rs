@@ -152,6 +152,14 @@ impl Kernel {
         self.mounts.keys()
     }
 
+    /// The first place that somebody else covered, and with which mount.
+    pub fn first_foreign(&self) -> Option<(Place, u64)> {
+        self.mounts.iter().find_map(|(place, stack)| {
+            let foreign = stack.iter().find(|it| it.maker == Maker::Foreign)?;
+            Some((place.clone(), foreign.proof.mount_id))
+        })
+    }
+
     /// Is anything of ours mounted for this volume, staged or published?
     pub fn has_volume(&self, volume: &VolumeId) -> bool {
         self.ours().any(|it| volume_of(it) == volume)

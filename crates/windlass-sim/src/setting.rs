@@ -36,6 +36,8 @@ pub struct Setting {
     pub keep_terminated: bool,
     /// Whether containers may outlive their pod's deletion; if so nothing is assumed stopped until it is said.
     pub lingering: bool,
+    /// The identities of the pods' volumes, by pod and index.
+    ids: Vec<Vec<VolumeId>>,
     by_volume: BTreeMap<VolumeId, usize>,
     by_pod: BTreeMap<PodUid, usize>,
 }
@@ -159,6 +161,7 @@ impl Setting {
             attacher: false,
             keep_terminated: false,
             lingering: false,
+            ids: Vec::new(),
             by_volume: BTreeMap::new(),
             by_pod: BTreeMap::new(),
         }
@@ -199,13 +202,19 @@ impl Setting {
     /// Adds a pod and returns its index.
     pub fn add_pod(&mut self, pod: PodPlan) -> usize {
         let index = self.pods.len();
-        for it in &pod.uses {
-            self.by_volume
-                .insert(self.volumes[it.volume].id(&pod.uid), it.volume);
+        let ids: Vec<VolumeId> = pod.uses.iter().map(|it| self.volumes[it.volume].id(&pod.uid)).collect();
+        for (id, used) in ids.iter().zip(&pod.uses) {
+            self.by_volume.insert(id.clone(), used.volume);
         }
+        self.ids.push(ids);
         self.by_pod.insert(pod.uid.clone(), index);
         self.pods.push(pod);
         index
+    }
+
+    /// The identity of the volume that a pod names with this index.
+    pub fn id(&self, pod: usize, index: usize) -> &VolumeId {
+        &self.ids[pod][index]
     }
 
     /// The plan of a volume, unless nobody ever planned such a volume.

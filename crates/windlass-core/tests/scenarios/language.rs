@@ -132,7 +132,8 @@ impl Told {
         let line: String = line.split('"').step_by(2).collect();
         if let Some(question) = line.strip_prefix("? ") {
             let answer = self.answer(question.trim());
-            writeln!(self.trace, "{}: {answer}", question.trim()).unwrap();
+            let space = if answer.is_empty() || answer.starts_with('\n') { "" } else { " " };
+            writeln!(self.trace, "{}:{space}{answer}", question.trim()).unwrap();
             return;
         }
         if let Some((name, words)) = line.strip_prefix("volume ").and_then(|it| it.split_once(':')) {

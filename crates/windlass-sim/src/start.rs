@@ -1,0 +1,278 @@
+//! How a process begins and ends: what a shell reads from the disk at start and tells the engine, kills, reboots, power
+//! losses, and drivers that come and go.
+
+use crate::{
+    disk::Published,
+    faults::Fault,
+    life::Sabotage,
+    process::Process,
+    script::Start,
+    setting::Setting,
+    world::{Happening, PlannedKill, World},
+};
+use windlass_core::{
+    Config, Engine, Event,
+    event::{Found, Place, Record},
+    operation::Proof,
+};
+
+/// How long a planned kill waits for an operation before it comes anyway.
+const KILL_PATIENCE: u64 = 10 * 60 * 1000;
+
+/// From how many milliseconds on reading the disk or the attachments counts as slow.
+const LONG: u64 = 1_000;
+
+impl World {
+    /// A process starts.
+    pub(crate) fn process_starts(&mut self, start: Start) {
+        if self.process.is_some() {
+            return;
+        }
+        self.life += 1;
+        let (life, sources) = (self.life, self.setting.sources.len());
+        self.note(|| format!("the process starts, life {life}"));
+        let config = Config {
+            sources: self.setting.sources.iter().map(|it| it.name.clone()).collect(),
+            boot: Setting::boot(self.boot),
+            attacher: self.setting.attacher,
+            keep_terminated: self.setting.keep_terminated,
+            planning: self.planning,
+            seed: self.setting.seed,
+        };
+        let mut process = Process::new(Engine::new(config), life, sources);
+        process.attachments_complete = !self.setting.attacher;
+        self.process = Some(process);
+        let mut rng = self.luck(&[50, life]);
+        for driver in 0..self.drivers.len() {
+            self.schedule_in(rng.below(200), Happening::DriverTold { life, driver });
+        }
+        self.schedule_in(start.scan, Happening::ScanRuns(life));
+        for source in 0..sources {
+            self.connect(source, start.list + rng.below(100));
+        }
+        if self.setting.attacher {
+            if start.attachments >= LONG {
+                self.faults.add(Fault::AttachmentsLate);
+            }
+            self.schedule_in(start.attachments, Happening::AttachmentsTold { life });
+        }
+    }
+
+    /// The process reads the disk and the mount table and tells what it finds. It leaves the judgement to the engine.
+    pub(crate) fn scan_runs(&mut self) {
+        let mut events: Vec<Event> = self.disk.pods().cloned().map(Event::FoundPod).collect();
+        for record in self.disk.attached() {
+            events.push(Event::FoundAttached { spec: record.spec.clone(), device: record.device.clone() });
+        }
+        for record in self.disk.staged() {
+            let place = Place::Stage(record.spec.id.clone());
+            events.push(Event::FoundStaged(Found {
+                spec: record.spec.clone(),
+                record: record.record.clone(),
+                seen: self.scanned(&place),
+                label: record.label.clone(),
+            }));
+        }
+        for Published { pod, volume, plugin, inner_name, record } in self.disk.published() {
+            let place = Place::Publish(volume.clone(), pod.clone());
+            events.push(match record {
+                Some(record) => Event::FoundPublished {
+                    pod: pod.clone(),
+                    found: Found {
+                        spec: record.spec.clone(),
+                        record: record.record.clone(),
+                        seen: self.scanned(&place),
+                        label: record.label.clone(),
+                    },
+                },
+                None => Event::FoundUnreadable {
+                    pod: pod.clone(),
+                    plugin: plugin.clone(),
+                    inner_name: inner_name.clone(),
+                },
+            });
+        }
+        self.remember_what_is_proven();
+        if let Some(process) = &mut self.process {
+            process.found = true;
+            if process.slow_scan {
+                self.faults.add(Fault::SlowScan);
+            }
+            let life = process.life;
+            for event in events {
+                self.tell(event);
+            }
+            let delay = self.luck(&[51, life]).below(20);
+            self.schedule_in(delay, Happening::ScanEnds(life));
+        }
+    }
+
+    /// What a scan sees at a place.
+    fn scanned(&self, place: &Place) -> Option<Proof> {
+        // A shell that does not look; only to see that it is noticed.
+        if self.sabotage == Some(Sabotage::ScansBlindly) {
+            return None;
+        }
+        self.kernel.seen(place)
+    }
+
+    /// The mounts that are as their records say: a new life has no reason to touch them (I-11).
+    fn remember_what_is_proven(&mut self) {
+        let boot = Setting::boot(self.boot);
+        let staged = self.disk.staged().map(|it| (Place::Stage(it.spec.id.clone()), it));
+        let published = self.disk.published().filter_map(|it| {
+            Some((Place::Publish(it.volume.clone(), it.pod.clone()), it.record?))
+        });
+        let mut proven = Vec::new();
+        for (place, record) in staged.chain(published) {
+            if let Record::Proven { boot: in_boot, proof, revision } = &record.record
+                && *in_boot == boot
+                && self.kernel.seen(&place).is_some_and(|it| proof.holds_for(&it))
+            {
+                proven.push((place, (*proof, *revision)));
+            }
+        }
+        if let Some(process) = &mut self.process
+            && !process.slow_scan
+        {
+            process.proven.extend(proven);
+        }
+    }
+
+    /// The process has told all that is on disk.
+    pub(crate) fn scan_ends(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.disk_read = true;
+        }
+        self.tell(Event::DiskRead);
+    }
+
+    /// A kill is planned for one of the next steps.
+    pub(crate) fn plan_kill(&mut self, steps: u32, start: Start) {
+        if self.process.is_none() {
+            return;
+        }
+        self.kill = Some(PlannedKill { steps, start });
+        if steps == 0 {
+            self.kill_now();
+        } else {
+            self.schedule_in(KILL_PATIENCE, Happening::KillAnyway);
+        }
+    }
+
+    /// Whether the process dies before the step that would come now; counts the step if not.
+    pub(crate) fn kill_is_due(&mut self) -> bool {
+        match &mut self.kill {
+            None => false,
+            Some(kill) => {
+                kill.steps = kill.steps.saturating_sub(1);
+                kill.steps == 0
+            }
+        }
+    }
+
+    /// No operation came for the kill to fall into.
+    pub(crate) fn kill_anyway(&mut self) {
+        if self.kill.is_some() {
+            self.kill_now();
+        }
+    }
+
+    /// The process is killed, as planned.
+    pub(crate) fn kill_now(&mut self) {
+        if let Some(kill) = self.kill.take()
+            && self.process.is_some()
+        {
+            self.note(|| "the process is killed".into());
+            self.process_dies();
+            self.start_again(kill.start);
+        }
+    }
+
+    /// Everything in the process is gone; what it asked of drivers is not.
+    fn process_dies(&mut self) {
+        let Some(process) = self.process.take() else {
+            return;
+        };
+        if process.flights.is_empty() {
+            self.faults.add(Fault::KillIdle);
+        }
+        for flight in process.flights.values() {
+            self.faults.add(flight.next.kill());
+        }
+        self.drop_local_calls();
+    }
+
+    fn start_again(&mut self, start: Start) {
+        if start.corrupt
+            && let Some((pod, volume)) = self.disk.corrupt(self.luck(&[52, self.life]).next())
+        {
+            self.faults.add(Fault::CorruptRecord);
+            self.note(|| format!("the record of {volume} in pod {pod} is damaged"));
+        }
+        self.schedule_in(start.down, Happening::ProcessStarts(start));
+    }
+
+    /// The machine starts anew, after an orderly shutdown.
+    pub(crate) fn reboot(&mut self, start: Start) {
+        self.note(|| "the machine is shut down and started".into());
+        self.faults.add(Fault::Reboot);
+        self.process_dies();
+        self.disk.sync();
+        self.machine_starts(start);
+    }
+
+    /// The machine loses its power and starts anew.
+    pub(crate) fn lose_power(&mut self, start: Start) {
+        self.note(|| "the machine loses its power".into());
+        self.faults.add(Fault::PowerLoss);
+        self.process_dies();
+        let mut rng = self.luck(&[53, self.boot]);
+        self.disk.lose_power(&mut rng, &mut self.faults);
+        self.machine_starts(start);
+    }
+
+    fn machine_starts(&mut self, start: Start) {
+        self.boot += 1;
+        self.kill = None;
+        self.kernel.reboot();
+        self.calls.clear();
+        for driver in 0..self.drivers.len() {
+            self.drivers[driver].sessions.clear();
+            self.drivers[driver].up = false;
+            let delay = self.luck(&[54, self.boot, driver as u64]).spread(10, 300_000);
+            self.schedule_in(delay, Happening::DriverUp { driver });
+        }
+        self.start_again(start);
+    }
+
+    /// A driver can be called again.
+    pub(crate) fn driver_up(&mut self, driver: usize) {
+        self.drivers[driver].up = true;
+        self.driver_changed(driver);
+    }
+
+    /// The process will hear how a driver stands.
+    pub(crate) fn driver_changed(&mut self, driver: usize) {
+        if let Some(process) = &self.process {
+            let life = process.life;
+            let delay = 1 + self.luck(&[55, self.steps]).below(200);
+            self.schedule_in(delay, Happening::DriverTold { life, driver });
+        }
+    }
+
+    /// The process hears how a driver stands.
+    pub(crate) fn driver_told(&mut self, driver: usize) {
+        let up = self.drivers[driver].up;
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        let name = self.setting.drivers[driver].clone();
+        if up {
+            process.drivers.insert(driver);
+            self.tell(Event::DriverRegistered(name));
+        } else if process.drivers.remove(&driver) {
+            self.tell(Event::DriverUnregistered(name));
+        }
+    }
+}
