@@ -570,9 +570,7 @@ impl Told {
             if let Some(at) = it.next_try {
                 write!(line, "; next in {}", span(at.since(self.now))).unwrap();
             }
-            if it.waits_on != WaitsOn::Nothing {
-                write!(line, "; waits on {:?}", it.waits_on).unwrap();
-            }
+            line.push_str(&waits_on(&it.waits_on));
             line
         };
         reasons.iter().map(one).collect()
@@ -636,6 +634,23 @@ fn duration(text: &str) -> Duration {
         "m" => Duration::from_secs(60 * number),
         other => panic!("no such unit: {other}"),
     }
+}
+
+fn waits_on(it: &WaitsOn) -> String {
+    let what = match it {
+        WaitsOn::Nothing => return String::new(),
+        WaitsOn::Time => "time".to_owned(),
+        WaitsOn::Operation(id) => format!("operation {id}"),
+        WaitsOn::Driver(name) => format!("driver {name}"),
+        WaitsOn::Object(name) => format!("object {name}"),
+        WaitsOn::Attacher => "the attacher".to_owned(),
+        WaitsOn::Report => "the report".to_owned(),
+        WaitsOn::Pod(uid) => format!("pod {uid}"),
+        WaitsOn::Volume(id) => format!("volume {id}"),
+        WaitsOn::Source(name) => format!("source {name}"),
+        WaitsOn::Disk => "the disk".to_owned(),
+    };
+    format!("; waits on {what}")
 }
 
 fn span(time: Duration) -> String {

@@ -241,7 +241,7 @@ fn a_volume_whose_driver_is_away_waits_for_it_without_trying() {
     mounted a: disk=disk
     reasons of mounts of disk:
     a:
-    - DriverMissing: driver ebs is not registered on this node; for 0s; waits on Driver("ebs")
+    - DriverMissing: driver ebs is not registered on this node; for 0s; waits on driver ebs
     deadline: none
     #3 unpublish disk from a
     ");

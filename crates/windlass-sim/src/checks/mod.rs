@@ -1,0 +1,80 @@
+//! The promises, one file each. Each check compares what the engine says or asks for with what is true in the world.
+
+pub mod idle;
+pub mod in_use;
+pub mod nothing_wanted_is_taken;
+pub mod one_at_a_time;
+pub mod order;
+pub mod proof;
+pub mod reasons;
+pub mod restart;
+pub mod settled;
+pub mod unknown;
+
+use crate::{driver::CallId, world::World};
+use windlass_core::Operation;
+
+/// How many steps pass between two looks at everything.
+const THOROUGH: u64 = 16;
+
+/// An operation is about to start.
+pub(crate) fn operation_started(world: &mut World, operation: &Operation) {
+    let results = [
+        (nothing_wanted_is_taken::NAME, nothing_wanted_is_taken::check(world, operation)),
+        (one_at_a_time::NAME, one_at_a_time::check(world, operation)),
+        (order::NAME, order::check(world, operation)),
+        (restart::NAME, restart::check(world, operation)),
+    ];
+    for (name, result) in results {
+        world.verdict(name, result);
+    }
+}
+
+/// A call reached a driver or plugin.
+pub(crate) fn call_placed(world: &mut World, call: CallId) {
+    let result = in_use::check_call(world, call);
+    world.verdict(in_use::NAME, result);
+}
+
+/// Something happened, and everything that follows at once has followed.
+pub(crate) fn after_step(world: &mut World) {
+    let result = in_use::check(world);
+    world.verdict(in_use::NAME, result);
+    if world.steps.is_multiple_of(THOROUGH) {
+        thorough(world);
+    }
+}
+
+/// Looks at everything.
+pub(crate) fn thorough(world: &mut World) {
+    let Some(process) = &world.process else {
+        return;
+    };
+    let snapshot = process.engine.snapshot();
+    let results = [
+        (proof::NAME, proof::check(world)),
+        (reasons::NAME, reasons::check(world, &snapshot)),
+        (unknown::NAME, unknown::check(world, &snapshot)),
+    ];
+    for (name, result) in results {
+        world.verdict(name, result);
+    }
+}
+
+/// All trouble has ended and nothing happens any more.
+pub(crate) fn settled(world: &mut World) {
+    thorough(world);
+    let results = [
+        (settled::NAME, settled::check(world)),
+        (idle::NAME, idle::check(world)),
+    ];
+    for (name, result) in results {
+        world.verdict(name, result);
+    }
+}
+
+/// All pods have gone and nothing happens any more.
+pub(crate) fn nothing_left(world: &mut World) {
+    let result = settled::check_nothing_left(world);
+    world.verdict(settled::NAME, result);
+}

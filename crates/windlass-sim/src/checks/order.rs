@@ -1,0 +1,52 @@
+//! The order within a volume, as CSI has it: attached, staged, published, and back. Nothing is staged that is not attached,
+//! nothing published that is not staged, nothing unstaged that a pod has, nothing detached that is staged.
+
+use crate::world::World;
+use windlass_core::{Operation, event::Place, operation::Action, spec::Attach};
+
+/// What the check is called.
+pub const NAME: &str = "order of steps";
+
+/// Judges an operation that is about to start.
+pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
+    let volume = operation.volume();
+    let stage = Place::Stage(volume.clone());
+    // A mount that vanished a moment ago is not known to the engine yet, nor is one that an old call has just made.
+    let settled = |place: &Place| world.process.as_ref().is_some_and(|it| !it.is_unsettled(place));
+    let attached = match operation.spec.capabilities.attach {
+        Attach::NotNeeded => true,
+        Attach::ByNode => world.node_attached.contains(volume),
+        Attach::ByController => world.attacher.is_attached(volume),
+    };
+    match &operation.action {
+        Action::Stage { .. } if !attached => Err(format!("{volume} is staged without being attached")),
+        Action::Publish { .. } if !attached => Err(format!("{volume} is published without being attached")),
+        Action::Publish { .. }
+            if operation.spec.capabilities.stage && world.kernel.visible(&stage).is_none() && settled(&stage) =>
+        {
+            Err(format!("{volume} is published without being staged"))
+        }
+        Action::Unstage => {
+            let holder = world
+                .kernel
+                .published_to(volume)
+                .find(|pod| settled(&Place::Publish(volume.clone(), (*pod).clone())));
+            match holder {
+                Some(pod) => Err(format!("{volume} is unstaged while pod {pod} has it")),
+                None => Ok(()),
+            }
+        }
+        Action::Detach if world.drivers.iter().any(|it| it.sessions.contains(volume)) => {
+            Err(format!("{volume} is detached while it is staged"))
+        }
+        Action::Detach if world.kernel.has_volume(volume) => {
+            Err(format!("{volume} is detached while it is mounted"))
+        }
+        Action::Attach
+        | Action::Stage { .. }
+        | Action::Publish { .. }
+        | Action::Expand { .. }
+        | Action::Unpublish { .. }
+        | Action::Detach => Ok(()),
+    }
+}

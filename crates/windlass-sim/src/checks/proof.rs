@@ -1,0 +1,41 @@
+//! I-4, proof before hand-out: whatever the engine hands out is mounted now, and is what a publish made.
+//!
+//! Where an operation runs, or a change is on its way to the engine, what is there may be newer than what it knows.
+
+use crate::{kernel::Maker, world::World};
+use windlass_core::event::Place;
+
+/// What the check is called.
+pub const NAME: &str = "proof before hand-out (I-4)";
+
+/// Judges everything that the engine would hand out now.
+pub fn check(world: &World) -> Result<(), String> {
+    let Some(process) = &world.process else {
+        return Ok(());
+    };
+    for pod in process.told.keys() {
+        let uid = &world.setting.pods[*pod].uid;
+        for (name, mounted) in process.engine.mounted_volumes(uid) {
+            let place = Place::Publish(mounted.volume.clone(), uid.clone());
+            if process.is_unsettled(&place) {
+                continue;
+            }
+            match world.kernel.visible(&place) {
+                None => {
+                    return Err(format!("{name} of pod {uid} is handed out, but nothing is mounted there"));
+                }
+                Some(mount) if mount.maker == Maker::Foreign => {
+                    return Err(format!("{name} of pod {uid} is handed out, but it is somebody else's mount"));
+                }
+                Some(mount) if !mounted.proof.holds_for(&mount.proof) => {
+                    return Err(format!(
+                        "{name} of pod {uid} is handed out as {:?}, but {:?} is mounted",
+                        mounted.proof, mount.proof
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    Ok(())
+}

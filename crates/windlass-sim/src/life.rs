@@ -1,0 +1,151 @@
+//! One seed is one node's life: it runs, trouble ends, it settles, and is judged.
+
+use crate::{
+    checks,
+    faults::Counts,
+    script::Script,
+    setting::Setting,
+    trace::Trace,
+    world::World,
+};
+use windlass_core::{Planning, ids::Time, spec::Refresh};
+
+/// How long a node may take to settle once all trouble has ended.
+const SETTLING: u64 = 2 * 60 * 60 * 1000;
+
+/// How long a node is watched that never falls quite silent, because some volume wants to be refreshed now and then.
+const WATCHING: u64 = 75 * 60 * 1000;
+
+/// How a life is run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whether to keep what happens, for people.
+    pub trace: bool,
+    /// Where the engine's planning looks.
+    pub planning: Planning,
+    /// What is deliberately broken, to see that the checks notice.
+    pub sabotage: Option<Sabotage>,
+}
+
+/// Ways to break the surroundings of the engine on purpose. Each must make a check fail, or the check is worth nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sabotage {
+    /// Sources leave pods out of their lists (I-1).
+    ForgetsPods,
+    /// The executor starts operations twice (I-2).
+    StartsTwice,
+    /// Reports of what is in use are acknowledged and not stored (I-3).
+    ForgetsReports,
+    /// The executor takes a driver's word for a mount (I-4).
+    TrustsDrivers,
+    /// The executor takes every error to mean that nothing happened (I-10).
+    GuessesRefused,
+    /// A start does not look at the mount table (I-11).
+    ScansBlindly,
+    /// The executor leaves directories behind.
+    LeavesDirectories,
+    /// Some results never reach the engine.
+    LosesResults,
+}
+
+/// A broken promise.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The check that noticed.
+    pub check: &'static str,
+    /// What it noticed.
+    pub message: String,
+    /// When.
+    pub at: Time,
+}
+
+/// What came of a life.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The promise that was broken, if one was.
+    pub failure: Option<Failure>,
+    /// What went wrong around the engine, on purpose.
+    pub faults: Counts,
+    /// How many operations the engine asked for.
+    pub operations: u64,
+    /// How much time passed in the world, in milliseconds.
+    pub simulated: u64,
+    /// What happened, if that was kept.
+    pub trace: Vec<String>,
+}
+
+/// The setting and the script of a seed.
+pub fn plan(seed: u64, days: u64) -> (Setting, Script) {
+    let mut setting = Setting::from_seed(seed);
+    let script = Script::from_seed(&mut setting, days);
+    (setting, script)
+}
+
+/// Runs the life of a seed.
+pub fn run_seed(seed: u64, days: u64, options: &Options) -> Report {
+    let (setting, script) = plan(seed, days);
+    run(setting, script, options)
+}
+
+/// Runs a life.
+pub fn run(setting: Setting, script: Script, options: &Options) -> Report {
+    let mut world = World::new(setting, script, options);
+    world.live();
+    world.into_report()
+}
+
+impl World {
+    /// Lives through the script, settles, and is judged.
+    pub(crate) fn live(&mut self) {
+        self.run_until(self.script.end);
+        if self.failure.is_some() {
+            return;
+        }
+        self.heal();
+        self.settle();
+        if self.failure.is_none() {
+            checks::settled(self);
+        }
+        if self.failure.is_none() && self.script.clear {
+            self.remove_all_pods();
+            self.settle();
+            if self.failure.is_none() {
+                checks::settled(self);
+                checks::nothing_left(self);
+            }
+        }
+    }
+
+    /// Runs until nothing happens any more, or for long enough.
+    fn settle(&mut self) {
+        let begin = self.now.0;
+        let silent = Time(begin + SETTLING);
+        let watched = Time(begin + WATCHING);
+        while self.failure.is_none() {
+            let end = if self.is_quiet() && self.refreshes_regularly() { watched } else { silent };
+            match self.next_at() {
+                Some(at) if at <= end => self.step(),
+                Some(_) | None => return,
+            };
+        }
+    }
+
+    /// Does the engine hold a volume that must be refreshed now and then?
+    pub(crate) fn refreshes_regularly(&self) -> bool {
+        let regular = |it: &windlass_core::event::Place| {
+            let plan = self.setting.volume(crate::kernel::volume_of(it));
+            plan.is_some_and(|it| matches!(it.capabilities.refresh, Refresh::Every(_)))
+        };
+        self.kernel.ours().any(regular)
+    }
+
+    pub(crate) fn into_report(self) -> Report {
+        Report {
+            failure: self.failure,
+            faults: self.faults,
+            operations: self.operations,
+            simulated: self.now.0,
+            trace: Trace::into_lines(self.trace),
+        }
+    }
+}
