@@ -7,7 +7,7 @@ use crate::{
     ids::{BootId, ObjectName, OperationId, PodUid, SourceName, Time, WaiterId},
     notice::Notice,
     oddity::{Oddities, Oddity},
-    operation::{Action, Cause, Earlier, Operation},
+    operation::{Action, Earlier, Operation},
     plan::{Plan, Rest, plan},
     step::Step,
     table::Table,
@@ -18,6 +18,7 @@ use alloc::{
     string::String,
     vec::Vec,
 };
+use core::fmt;
 
 /// What an engine is told once.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,8 +83,8 @@ pub struct Engine {
     pub(crate) missing_objects: BTreeSet<(ObjectName, VolumeKey, Option<PodKey>)>,
     pub(crate) timers: BTreeSet<(Time, Timer)>,
     pub(crate) in_use_version: u64,
-    /// Volumes in the order in which they came into the set of volumes in use, until that is reported.
-    pub(crate) unreported: VecDeque<(u64, VolumeKey)>,
+    /// Volumes by the version in which they came into the set of volumes in use, until that is reported.
+    pub(crate) unreported: BTreeMap<u64, VolumeKey>,
     pub(crate) touched: BTreeSet<VolumeKey>,
     pub(crate) touched_pods: Vec<PodUid>,
     pub(crate) next_operation_id: u64,
@@ -127,7 +128,7 @@ impl Engine {
             missing_objects: BTreeSet::new(),
             timers: BTreeSet::new(),
             in_use_version: 0,
-            unreported: VecDeque::new(),
+            unreported: BTreeMap::new(),
             touched: BTreeSet::new(),
             touched_pods: Vec::new(),
             next_operation_id: 1,
@@ -153,8 +154,8 @@ impl Engine {
             }
             Event::SourceLost { source, text } => self.source_lost(&source, &text),
             Event::ObjectChanged(object) => self.object_changed(&object),
-            Event::DriverRegistered(driver) => self.driver_changed(driver, true),
-            Event::DriverUnregistered(driver) => self.driver_changed(driver, false),
+            Event::DriverRegistered(driver) => self.driver_changed(&driver, true),
+            Event::DriverUnregistered(driver) => self.driver_changed(&driver, false),
             Event::AttachmentChanged { volume, attachment } => self.attachment_changed(&volume, attachment),
             Event::AttachmentsComplete => self.attachments_complete(),
             Event::InUseReported { version } => self.in_use_reported(version),
@@ -267,7 +268,7 @@ impl Engine {
         self.settle(key, &rest);
         self.drop_idle_mounts(key);
         let volume = &self.volumes[key];
-        if volume.mounts.is_empty() && !volume.may_be_here() {
+        if volume.mounts.is_empty() && !volume.may_be_here() && volume.operation().is_none() {
             self.drop_volume(key);
         }
     }
@@ -366,41 +367,50 @@ impl Engine {
             volume.wake_at = rest.wake_at;
         }
         if rest.in_use != volume.in_use_since.is_some() {
-            self.in_use_version += 1;
-            volume.in_use_since = rest.in_use.then_some(self.in_use_version);
-            if rest.in_use {
-                self.unreported.push_back((self.in_use_version, key));
-            }
+            self.set_in_use(key, rest.in_use);
         }
-        let park = !settled && volume.spec.driver.is_some();
-        if volume.parked != park {
-            volume.parked = park;
-            if let Some(driver) = &volume.spec.driver {
-                let parked = &mut self.world.drivers.entry(driver.clone()).or_default().parked;
-                if park {
-                    parked.insert(key)
-                } else {
-                    parked.remove(&key)
-                };
+        self.set_parked(key, !settled);
+    }
+
+    fn set_in_use(&mut self, key: VolumeKey, in_use: bool) {
+        self.in_use_version += 1;
+        let volume = &mut self.volumes[key];
+        if let Some(since) = volume.in_use_since.take() {
+            self.unreported.remove(&since);
+        }
+        if in_use {
+            volume.in_use_since = Some(self.in_use_version);
+            self.unreported.insert(self.in_use_version, key);
+        }
+    }
+
+    /// Lists a volume with its driver while it is not settled, so that the driver's return touches it and no other.
+    pub(crate) fn set_parked(&mut self, key: VolumeKey, parked: bool) {
+        let volume = &mut self.volumes[key];
+        let Some(name) = &volume.spec.driver else { return };
+        if volume.parked == parked {
+            return;
+        }
+        volume.parked = parked;
+        if parked {
+            self.world.drivers.entry(name.clone()).or_default().parked.insert(key);
+        } else if let Some(driver) = self.world.drivers.get_mut(name) {
+            driver.parked.remove(&key);
+            if driver.parked.is_empty() && !driver.registered {
+                self.world.drivers.remove(name);
             }
         }
     }
 
     fn drop_volume(&mut self, key: VolumeKey) {
+        self.set_parked(key, false);
+        self.clear_backoff(key, None);
+        if self.volumes[key].in_use_since.is_some() {
+            self.set_in_use(key, false);
+        }
         let volume = self.volumes.remove(key);
         if let Some(at) = volume.wake_at {
             self.timers.remove(&(at, Timer::Volume(key)));
-        }
-        if volume.in_use_since.is_some() {
-            self.in_use_version += 1;
-        }
-        if volume.parked
-            && let Some(driver) = volume.spec.driver.as_ref().and_then(|it| self.world.drivers.get_mut(it))
-        {
-            driver.parked.remove(&key);
-        }
-        if let Some(Cause::Object(object)) = volume.backoff.map(|it| it.trouble.cause) {
-            self.missing_objects.remove(&(object, key, None));
         }
     }
 
@@ -416,5 +426,11 @@ impl Engine {
         if !self.waits.is_empty() {
             self.touched_pods.push(self.world.pods[pod].uid.clone());
         }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Engine").field(&self.snapshot()).finish()
     }
 }

@@ -14,14 +14,17 @@ use alloc::{format, vec::Vec};
 use core::mem;
 
 impl Engine {
-    pub(crate) fn driver_changed(&mut self, name: DriverName, registered: bool) {
+    pub(crate) fn driver_changed(&mut self, name: &DriverName, registered: bool) {
         if name.as_str().is_empty() {
             self.odd(Oddity::EmptyName, format!("a driver without a name, registered: {registered}"));
             return;
         }
-        let driver = self.world.drivers.entry(name).or_default();
+        let driver = self.world.drivers.entry(name.clone()).or_default();
         driver.registered = registered;
-        let parked: Vec<_> = driver.parked.iter().copied().collect();
+        let parked = driver.parked.clone();
+        if parked.is_empty() && !registered {
+            self.world.drivers.remove(name);
+        }
         for volume in parked {
             // A driver that registers may have mended whatever failed with the one before.
             if registered {
@@ -86,12 +89,8 @@ impl Engine {
             return;
         }
         self.world.reported_version = self.world.reported_version.max(version);
-        while let Some(&(since, volume)) = self.unreported.front() {
-            if since > version {
-                break;
-            }
-            self.unreported.pop_front();
-            self.touch(volume);
+        while let Some(first) = self.unreported.first_entry().filter(|it| *it.key() <= version) {
+            self.touched.insert(first.remove());
         }
     }
 

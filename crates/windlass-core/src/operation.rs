@@ -9,6 +9,7 @@
 //!    called, the record no longer claims to be proof. After [`Done`] the record holds the proof, or is gone.
 //! 3. [`Outcome::Refused`] only if this very call left nothing behind. In doubt it is [`Outcome::Unknown`].
 //! 4. A mount counts as done only if it is seen in the mount table; a driver's word is not enough.
+//! 5. What is [seen](crate::Event::MountSeen) at a place while an operation runs there is told after the operation's end.
 
 use crate::{
     ids::{ObjectName, OperationId, PodUid, Time, VolumeId},

@@ -12,7 +12,7 @@ use crate::{
     ids::{OperationId, Time},
     label,
     operation::{Action, Kind},
-    spec::{Attach, Concurrency, Life, Phase, Refresh, Sharing},
+    spec::{Attach, Concurrency, Life, Phase, Refresh, Sharing, VolumeSpec},
     step::Step,
     table::Table,
     world::World,
@@ -85,34 +85,23 @@ enum Next {
     Wait(Wait),
 }
 
+impl Next {
+    /// How it stands, unless something must begin.
+    fn status(self) -> Result<Status, Action> {
+        match self {
+            Self::Settled => Ok(None),
+            Self::Wait(wait) => Ok(Some(wait)),
+            Self::Run(action) => Err(action),
+        }
+    }
+}
+
 /// Plans one volume.
 pub(crate) fn plan(key: VolumeKey, volumes: &Table<Volume>, world: &World) -> Plan {
-    let mut planner = Planner::new(key, volumes, world);
-    let mut mounts: Vec<Status> = planner.wants.iter().map(|_| None).collect();
-    for index in 0..mounts.len() {
-        if planner.wants[index] != Wanting::Wanted {
-            mounts[index] = match planner.release(index) {
-                Next::Settled => None,
-                Next::Wait(wait) => Some(wait),
-                Next::Run(action) => return Plan::Run(action),
-            };
-        }
+    match Planner::new(key, volumes, world).plan() {
+        Ok(rest) => Plan::Rest(rest),
+        Err(action) => Plan::Run(action),
     }
-    let volume = match planner.alone() {
-        Next::Settled => None,
-        Next::Wait(wait) => Some(wait),
-        Next::Run(action) => return Plan::Run(action),
-    };
-    for index in 0..mounts.len() {
-        if planner.wants[index] == Wanting::Wanted {
-            mounts[index] = match planner.provide(index) {
-                Next::Settled => None,
-                Next::Wait(wait) => Some(wait),
-                Next::Run(action) => return Plan::Run(action),
-            };
-        }
-    }
-    Plan::Rest(Rest { volume, mounts, in_use: planner.in_use(), wake_at: planner.wake_at })
 }
 
 /// One volume on the way through its plan.
@@ -172,6 +161,23 @@ impl<'a> Planner<'a> {
         }
         let (draining, wake_at) = (false, None);
         Self { key, volume, volumes, world, wants, lead, publishing, unpublishing, draining, wake_at }
+    }
+
+    /// Goes through the volume in its order; the first thing that can begin ends the way.
+    fn plan(mut self) -> Result<Rest, Action> {
+        let mut mounts: Vec<Status> = self.wants.iter().map(|_| None).collect();
+        for (index, status) in mounts.iter_mut().enumerate() {
+            if self.wants[index] != Wanting::Wanted {
+                *status = self.release(index).status()?;
+            }
+        }
+        let volume = self.alone().status()?;
+        for (index, status) in mounts.iter_mut().enumerate() {
+            if self.wants[index] == Wanting::Wanted {
+                *status = self.provide(index).status()?;
+            }
+        }
+        Ok(Rest { volume, mounts, in_use: self.in_use(), wake_at: self.wake_at })
     }
 
     /// A mount that is not wanted, or of which that is not known.
@@ -468,7 +474,9 @@ impl<'a> Planner<'a> {
 
 /// Would both be at one place below a pod?
 pub(crate) fn same_place(one: &Volume, other: &Volume) -> bool {
-    one.spec.inner_name == other.spec.inner_name
-        && one.spec.plugin == other.spec.plugin
-        && one.spec.mode == other.spec.mode
+    same_place_as(&one.spec, &other.spec)
+}
+
+pub(crate) fn same_place_as(one: &VolumeSpec, other: &VolumeSpec) -> bool {
+    one.inner_name == other.inner_name && one.plugin == other.plugin && one.mode == other.mode
 }

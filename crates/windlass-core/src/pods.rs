@@ -8,7 +8,7 @@ use crate::{
     ids::{OuterName, PodUid, SourceName, Version},
     notice::Notice,
     oddity::Oddity,
-    plan::same_place,
+    plan::{same_place, same_place_as},
     reason::Code,
     spec::{self, Access, Identity, Life, Mode, PodVolume, Use, VolumeSpec, Want},
     step::{Doubt, Step},
@@ -258,12 +258,9 @@ impl Engine {
             self.odd(Oddity::SpecChanged, text);
             return;
         }
-        if volume.parked
-            && let Some(driver) = volume.spec.driver.as_ref().and_then(|it| self.world.drivers.get_mut(it))
-        {
-            driver.parked.remove(&key);
-            volume.parked = false;
-        }
+        let moves = !same_place_as(&volume.spec, spec);
+        self.set_parked(key, false);
+        let volume = &mut self.volumes[key];
         volume.size_bytes = volume.size_bytes.or(spec.size.recorded_bytes);
         if let Growth::Infeasible { to_bytes } = volume.growth
             && spec.size.wanted_bytes != Some(to_bytes)
@@ -278,6 +275,11 @@ impl Engine {
         }
         self.clear_backoffs(key);
         self.touch(key);
+        if moves {
+            for index in 0..self.volumes[key].mounts.len() {
+                self.settle_contest(self.volumes[key].mounts[index].pod);
+            }
+        }
     }
 
     /// A pod gets an entry in a volume, and may find there what it had in an earlier life under a name nobody could read.
@@ -337,7 +339,7 @@ impl Engine {
         }
     }
 
-    /// After a mount went: are there still two at one place?
+    /// After a mount went or moved: are there two at one place?
     fn settle_contest(&mut self, pod: PodKey) {
         let mounts = &self.world.pods[pod].mounts;
         let contested = mounts.iter().enumerate().any(|(index, one)| {
