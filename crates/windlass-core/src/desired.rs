@@ -32,21 +32,17 @@ pub(crate) struct Pod {
 #[derive(Clone)]
 pub(crate) struct NamedVolume {
     pub(crate) name: OuterName,
-    pub(crate) is: Resolved,
+    /// The volume that it is. A name that was one keeps it while its look-up fails: the pod may run with it (I-1).
+    pub(crate) volume: Option<VolumeKey>,
+    /// Why the last look-up gave no volume. Boxed because most do.
+    pub(crate) trouble: Option<Box<Unresolved>>,
 }
 
-/// What a name turned out to be.
-#[derive(Clone)]
-pub(crate) enum Resolved {
-    Volume(VolumeKey),
-    /// No volume. Boxed because most names are one.
-    Not(Box<Unresolved>),
-}
-
-/// Why a name is no volume.
+/// Why a name could not be made into a volume.
 #[derive(Clone)]
 pub(crate) struct Unresolved {
-    /// [`Code::LookupFailed`] if it may be any volume, [`Code::Invalid`] if it is none.
+    /// [`Code::LookupFailed`] if it may be any volume, [`Code::Invalid`] if it is none, [`Code::IdentityChanged`] if it
+    /// is another than the one that the pod has.
     pub(crate) code: Code,
     pub(crate) text: Arc<str>,
     pub(crate) waits_on: Option<ObjectName>,
@@ -99,17 +95,14 @@ impl Pod {
         }
     }
 
-    /// Has it a volume of which nothing is known but the name?
+    /// Has it a name that is no volume, so that any volume of it may be the one that is meant?
     fn has_unknown_volume(&self) -> bool {
-        self.volumes.iter().any(|it| matches!(&it.is, Resolved::Not(it) if it.code == Code::LookupFailed))
+        self.volumes.iter().any(|it| it.volume.is_none())
     }
 
     /// What it calls this volume; it may have several names for it (E-59).
     pub(crate) fn names_of(&self, volume: VolumeKey) -> impl Iterator<Item = &OuterName> {
-        self.volumes.iter().filter_map(move |it| match it.is {
-            Resolved::Volume(key) if key == volume => Some(&it.name),
-            Resolved::Volume(_) | Resolved::Not(_) => None,
-        })
+        self.volumes.iter().filter(move |it| it.volume == Some(volume)).map(|it| &it.name)
     }
 }
 

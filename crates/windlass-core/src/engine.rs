@@ -284,9 +284,9 @@ impl Engine {
         let mut goal = 0;
         let mut backoff = volume.backoff.as_deref();
         match &action {
-            Action::Attach => volume.attach = Step::Doing { operation: id, after: volume.attach.earlier() },
-            Action::Stage { after, label } => {
-                volume.stage = Step::Doing { operation: id, after: *after };
+            Action::Attach => volume.attach = volume.attach.doing(id),
+            Action::Stage { label, .. } => {
+                volume.stage = volume.stage.doing(id);
                 volume.label = Some(label.clone());
             }
             Action::Expand { to_bytes, .. } => {
@@ -304,7 +304,7 @@ impl Engine {
                     if refresh {
                         mount.refreshing = Some(id);
                     } else {
-                        mount.step = Step::Doing { operation: id, after: *after };
+                        mount.step = mount.step.doing(id);
                     }
                 }
             }

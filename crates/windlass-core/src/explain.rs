@@ -3,13 +3,13 @@
 use crate::{
     actual::{Mount, Standing, Volume, VolumeKey},
     backoff::Backoff,
-    desired::{Ignorance, Resolved},
+    desired::{Ignorance, Unresolved},
     event::Attachment,
     ids::OperationId,
     operation::{Cause, Kind},
     plan::{Status, Wait},
     reason::{Code, Reason, WaitsOn},
-    step::{Doubt, Step},
+    step::Doubt,
     table::Table,
     world::World,
 };
@@ -93,9 +93,7 @@ impl Explainer<'_> {
         let mut chain = Vec::new();
         if let Some(wait) = status {
             self.link(&mut chain, wait, status, volume.standing, volume.backoff.as_deref());
-            if let Step::Uncertain(doubt) = volume.stage {
-                chain.push(doubt_reason(doubt, "stage", volume.standing));
-            }
+            chain.extend(volume.stage.doubt().map(|it| doubt_reason(it, "stage", volume.standing)));
         }
         chain
     }
@@ -105,9 +103,7 @@ impl Explainer<'_> {
         let mut chain = Vec::new();
         let Some(wait) = status else { return chain };
         self.link(&mut chain, wait, volume_status, mount.standing, mount.backoff.as_deref());
-        if let Step::Uncertain(doubt) = mount.step {
-            chain.push(doubt_reason(doubt, "publish", mount.standing));
-        }
+        chain.extend(mount.step.doubt().map(|it| doubt_reason(it, "publish", mount.standing)));
         chain
     }
 
@@ -244,12 +240,11 @@ fn doubt_reason(doubt: Doubt, step: &str, standing: Standing) -> Reason {
     Reason { code, text, since: standing.since, attempts: 0, next_try: None, waits_on: WaitsOn::Nothing }
 }
 
-/// Why a name of a pod is no volume yet; nothing if it is one.
-pub(crate) fn unresolved(is: &Resolved) -> Option<Reason> {
-    let Resolved::Not(why) = is else { return None };
+/// Why a name of a pod could not be made into a volume when that was last tried.
+pub(crate) fn unresolved(why: &Unresolved) -> Reason {
     let waits_on = why.waits_on.clone().map_or(WaitsOn::Nothing, WaitsOn::Object);
     let text = why.text.to_string();
-    Some(Reason { code: why.code, text, since: why.since, attempts: 0, next_try: None, waits_on })
+    Reason { code: why.code, text, since: why.since, attempts: 0, next_try: None, waits_on }
 }
 
 /// The pod errors of the kubelet that come from sharing a volume (E-87, E-118); the others are in the pod itself.

@@ -344,7 +344,7 @@ impl<'a> Planner<'a> {
         {
             return Some(Wait::OtherPod(other));
         }
-        if self.label_mismatch() {
+        if self.is_labelled_otherwise(index) {
             return Some(Wait::LabelMismatch);
         }
         if !matches!(self.attachedness(), Attachedness::Ready) {
@@ -417,14 +417,17 @@ impl<'a> Planner<'a> {
     }
 
     /// Is it still mounted with another label than the pods that want it now ask for (E-118)?
+    fn label_mismatch(&self) -> bool {
+        self.lead.is_some_and(|it| self.is_labelled_otherwise(it))
+    }
+
+    /// Is it mounted with another label than this pod asks for?
     ///
     /// A pod that has it keeps it with the label it has: a mount is not taken from a pod that wants it (I-1).
-    fn label_mismatch(&self) -> bool {
-        let (Some(lead), Some(held)) = (self.lead, &self.volume.label) else {
-            return false;
-        };
-        let wanted = self.wish(lead).and_then(label::Wish::effective);
-        !self.volume.mounts[lead].step.may_be_here() && wanted != held.as_ref()
+    fn is_labelled_otherwise(&self, index: usize) -> bool {
+        let Some(held) = &self.volume.label else { return false };
+        let wanted = self.wish(index).and_then(label::Wish::effective);
+        !self.volume.mounts[index].step.may_be_here() && wanted != held.as_ref()
     }
 
     fn refresh_due(&self, mount: &Mount) -> Due {
@@ -464,11 +467,13 @@ impl<'a> Planner<'a> {
         self.volume.mounts.iter().zip(&self.wants).filter_map(wanted)
     }
 
-    /// A volume that must be attached and is wanted, or that may be here, is in use.
+    /// A volume that must be attached and is wanted, or that may be here, is in use; also if it had to be attached
+    /// when it came, whatever its plugin says by now (I-3).
     fn in_use(&self) -> bool {
-        let attachable = self.volume.spec.capabilities.attach != Attach::NotNeeded;
-        let wanted_or_here = self.lead.is_some() || self.volume.may_be_here();
-        (attachable && wanted_or_here) || self.volume.attach.may_be_here()
+        let volume = self.volume;
+        let attachable = volume.spec.capabilities.attach != Attach::NotNeeded;
+        let came_attached = volume.attach.may_be_here() || volume.in_use_since.is_some();
+        (attachable && self.lead.is_some()) || ((attachable || came_attached) && volume.may_be_here())
     }
 }
 

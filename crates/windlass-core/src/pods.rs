@@ -2,7 +2,7 @@
 
 use crate::{
     actual::{Growth, Mount, PodKey, Volume, VolumeKey},
-    desired::{NamedVolume, Pod, Resolved, Unresolved, Used},
+    desired::{NamedVolume, Pod, Unresolved, Used},
     engine::Engine,
     event::Containers,
     ids::{OuterName, PodUid, SourceName, Version},
@@ -10,7 +10,7 @@ use crate::{
     oddity::Oddity,
     plan::{same_place, same_place_as},
     reason::Code,
-    spec::{self, Access, Identity, Life, Mode, PodVolume, Use, VolumeSpec, Want},
+    spec::{self, Access, Identity, Life, Mode, PodVolume, VolumeSpec, Want},
     step::{Doubt, Step},
 };
 use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
@@ -159,9 +159,8 @@ impl Engine {
                 self.odd(Oddity::DuplicateName, format!("pod {uid} has two volumes named {name}"));
                 continue;
             }
-            let earlier = before.iter().find(|it| it.name == name).map(|it| &it.is);
-            let is = self.resolved(pod, &name, want, earlier, &mut used);
-            named.push(NamedVolume { name, is });
+            let earlier = before.iter().find(|it| it.name == name);
+            named.push(self.resolved(pod, name, want, earlier, &mut used));
         }
         self.world.pods[pod].volumes = named.into();
         for volume in self.world.pods[pod].mounts.clone() {
@@ -189,27 +188,45 @@ impl Engine {
     fn resolved(
         &mut self,
         pod: PodKey,
-        name: &OuterName,
+        name: OuterName,
         want: Want,
-        earlier: Option<&Resolved>,
+        earlier: Option<&NamedVolume>,
         used: &mut Vec<(VolumeKey, Used)>,
-    ) -> Resolved {
+    ) -> NamedVolume {
         let (code, text, waits_on) = match want {
-            Want::Volume(new) => match self.admitted(pod, name, &new.spec) {
+            Want::Volume(new) => match self.admitted(pod, &name, &new.spec) {
+                Ok(volume) if self.has_another(pod, earlier, volume) => {
+                    let text = format!(
+                        "volume {name} of pod {} should now be {}, but the pod has another and keeps it",
+                        self.world.pods[pod].title, new.spec.id
+                    );
+                    self.odd(Oddity::IdentityChanged, text.clone());
+                    (Code::IdentityChanged, text.into(), None)
+                }
                 Ok(volume) => {
-                    add_use(used, volume, new);
-                    return Resolved::Volume(volume);
+                    add_use(used, volume, Used { access: new.access, revision: new.revision, label: new.label });
+                    return NamedVolume { name, volume: Some(volume), trouble: None };
                 }
                 Err(text) => (Code::Invalid, text.into(), None),
             },
             Want::Invalid { text } => (Code::Invalid, text, None),
             Want::Unknown { text, waits_on } => (Code::LookupFailed, text, waits_on),
         };
-        let since = match earlier {
-            Some(Resolved::Not(earlier)) if earlier.code == code => earlier.since,
-            Some(Resolved::Volume(_) | Resolved::Not(_)) | None => self.world.now,
-        };
-        Resolved::Not(Box::new(Unresolved { code, text, waits_on, since }))
+        let trouble = earlier.and_then(|it| it.trouble.as_ref()).filter(|it| it.code == code);
+        let since = trouble.map_or(self.world.now, |it| it.since);
+        let volume = earlier.and_then(|it| it.volume);
+        if let Some(volume) = volume
+            && let Some(before) = self.volumes[volume].mount(pod).and_then(|it| it.used.clone())
+        {
+            add_use(used, volume, before);
+        }
+        NamedVolume { name, volume, trouble: Some(Box::new(Unresolved { code, text, waits_on, since })) }
+    }
+
+    /// Does the pod have another volume under this name, or may it? It may run with it (I-1).
+    fn has_another(&self, pod: PodKey, earlier: Option<&NamedVolume>, volume: VolumeKey) -> bool {
+        let other = earlier.and_then(|it| it.volume).filter(|it| *it != volume);
+        other.and_then(|it| self.volumes[it].mount(pod)).is_some_and(|it| it.step.may_be_here())
     }
 
     /// The volume that a pod names, if it makes sense.
@@ -229,7 +246,9 @@ impl Engine {
             return Err(text);
         }
         let Some(key) = self.volumes.find(spec.id.as_str()) else {
-            return Ok(self.volumes.insert(Volume::new(spec.clone(), self.world.now)));
+            let key = self.volumes.insert(Volume::new(spec.clone(), self.world.now));
+            self.touch(key);
+            return Ok(key);
         };
         let other = |it: &&Mount| it.pod != pod && (it.used.is_some() || it.step.may_be_here());
         if spec.capabilities.identity == Identity::PerPod
@@ -372,10 +391,10 @@ fn is_older(given: Version, known: Version) -> bool {
 }
 
 /// A pod may name one volume twice (E-59): it then gets it once, and may write if either name may.
-fn add_use(used: &mut Vec<(VolumeKey, Used)>, volume: VolumeKey, new: Use) {
+fn add_use(used: &mut Vec<(VolumeKey, Used)>, volume: VolumeKey, new: Used) {
     match used.iter_mut().find(|(it, _)| *it == volume) {
         Some((_, used)) if new.access == Access::ReadWrite => used.access = Access::ReadWrite,
         Some(_) => {}
-        None => used.push((volume, Used { access: new.access, revision: new.revision, label: new.label })),
+        None => used.push((volume, new)),
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     event::{Found, Record},
     ids::{InnerName, PluginName, PodUid, VolumeId},
     oddity::Oddity,
-    operation::{Earlier, Proof},
+    operation::Proof,
     spec::{Capabilities, Mode, Sharing, VolumeSpec},
     step::{Doubt, Step},
 };
@@ -161,7 +161,7 @@ impl Engine {
 fn merge<T>(step: &mut Step<T>, found: Step<T>) {
     match step {
         Step::Absent => *step = found,
-        Step::Doing { after, .. } => *after = Earlier::Unknown,
+        Step::Doing { doubt, .. } => *doubt = doubt.or(Some(Doubt::Found)),
         Step::Held(_) | Step::Uncertain(_) | Step::Undoing(_) => {}
     }
 }

@@ -16,8 +16,8 @@ pub enum Step<T> {
     Doing {
         /// The call.
         operation: OperationId,
-        /// Whether something may have been here before the call. If so a refusal proves nothing.
-        after: Earlier,
+        /// Why something may have been here before the call, if so. Then a refusal proves nothing.
+        doubt: Option<Doubt>,
     },
     /// It is here.
     Held(T),
@@ -64,14 +64,29 @@ impl<T> Step<T> {
         }
     }
 
+    /// Why it is uncertain, or was when the call that runs began.
+    pub fn doubt(&self) -> Option<Doubt> {
+        match self {
+            Self::Uncertain(doubt) => Some(*doubt),
+            Self::Doing { doubt, .. } => *doubt,
+            Self::Absent | Self::Held(_) | Self::Undoing(_) => None,
+        }
+    }
+
     /// What a call that makes it must be told of the past.
     pub fn earlier(&self) -> Earlier {
         match self {
-            Self::Absent => Earlier::Nothing,
             Self::Held(_) => Earlier::Success,
-            Self::Doing { after, .. } => *after,
-            Self::Uncertain(_) | Self::Undoing(_) => Earlier::Unknown,
+            Self::Undoing(_) => Earlier::Unknown,
+            Self::Absent | Self::Doing { .. } | Self::Uncertain(_) => {
+                self.doubt().map_or(Earlier::Nothing, |_| Earlier::Unknown)
+            }
         }
+    }
+
+    /// The state once a call that makes it has begun.
+    pub fn doing(&self, operation: OperationId) -> Self {
+        Self::Doing { operation, doubt: self.doubt() }
     }
 
     /// The state once the running call has ended; `done` is what it brought.
@@ -84,8 +99,8 @@ impl<T> Step<T> {
                 Some(held) => Self::Held(held),
                 None => Self::Uncertain(Doubt::Unanswered),
             },
-            (Self::Doing { after: Earlier::Nothing, .. }, Outcome::Refused(_)) => Self::Absent,
-            (Self::Doing { .. }, Outcome::Refused(_) | Outcome::Unknown(_)) => Self::Uncertain(Doubt::Unanswered),
+            (Self::Doing { doubt, .. }, Outcome::Refused(_)) => doubt.map_or(Self::Absent, Self::Uncertain),
+            (Self::Doing { .. }, Outcome::Unknown(_)) => Self::Uncertain(Doubt::Unanswered),
             (Self::Undoing(_), Outcome::Done(_)) => Self::Absent,
             (Self::Undoing(_), Outcome::Refused(_) | Outcome::Unknown(_)) => Self::Uncertain(Doubt::HalfGone),
             (state @ (Self::Absent | Self::Held(_) | Self::Uncertain(_)), _) => state,
@@ -102,21 +117,21 @@ mod tests {
         Trouble { cause: Cause::Other, text: "no".into() }
     }
 
-    fn doing(after: Earlier) -> Step<u8> {
-        Step::Doing { operation: OperationId(1), after }
+    fn doing(doubt: Option<Doubt>) -> Step<u8> {
+        Step::Doing { operation: OperationId(1), doubt }
     }
 
     #[test]
     fn a_refusal_forgets_nothing_that_was_in_doubt_before_it() {
         let refused = Outcome::Refused(trouble());
-        assert_eq!(doing(Earlier::Nothing).ended(&refused, None), Step::Absent);
-        assert_eq!(doing(Earlier::Unknown).ended(&refused, None), Step::Uncertain(Doubt::Unanswered));
+        assert_eq!(doing(None).ended(&refused, None), Step::Absent);
+        assert_eq!(doing(Some(Doubt::Found)).ended(&refused, None), Step::Uncertain(Doubt::Found));
     }
 
     #[test]
     fn an_unknown_end_is_a_state_of_its_own() {
         let unknown = Outcome::Unknown(trouble());
-        assert_eq!(doing(Earlier::Nothing).ended(&unknown, None), Step::Uncertain(Doubt::Unanswered));
+        assert_eq!(doing(None).ended(&unknown, None), Step::Uncertain(Doubt::Unanswered));
         assert_eq!(Step::<u8>::Undoing(OperationId(1)).ended(&unknown, None), Step::Uncertain(Doubt::HalfGone));
     }
 
@@ -129,7 +144,7 @@ mod tests {
     #[test]
     fn done_without_what_it_should_have_brought_is_doubt() {
         let done = Outcome::Done(Done::Gone);
-        assert_eq!(doing(Earlier::Nothing).ended(&done, None), Step::Uncertain(Doubt::Unanswered));
-        assert_eq!(doing(Earlier::Nothing).ended(&done, Some(3)), Step::Held(3));
+        assert_eq!(doing(None).ended(&done, None), Step::Uncertain(Doubt::Unanswered));
+        assert_eq!(doing(None).ended(&done, Some(3)), Step::Held(3));
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::{
     actual::{Mount, PodKey, VolumeKey},
-    desired::Resolved,
     engine::Engine,
     explain::{self, Explainer},
     ids::{OuterName, PodUid, VolumeId},
@@ -41,7 +40,7 @@ impl Engine {
         }
     }
 
-    /// Why this volume of this pod is not settled, deepest cause last; empty if it is, or if nobody knows the pod.
+    /// Why this volume of this pod is not as it should be, deepest cause last; empty if it is, or if nobody knows the pod.
     pub fn explain(&self, uid: &PodUid, name: &OuterName) -> Vec<Reason> {
         let Some(pod) = self.world.pod(uid) else {
             return Vec::new();
@@ -49,14 +48,15 @@ impl Engine {
         let Some(named) = self.world.pods[pod].volumes.iter().find(|it| it.name == *name) else {
             return Vec::new();
         };
-        let Resolved::Volume(key) = named.is else {
-            return explain::unresolved(&named.is).into_iter().collect();
-        };
+        let mut chain = named.volume.map_or_else(Vec::new, |it| self.explain_mount(it, pod));
+        chain.extend(named.trouble.iter().map(|it| explain::unresolved(it)));
+        chain
+    }
+
+    fn explain_mount(&self, key: VolumeKey, pod: PodKey) -> Vec<Reason> {
         let rest = self.rest(key);
         let volume = &self.volumes[key];
-        let Some(index) = volume.mounts.iter().position(|it| it.pod == pod) else {
-            return Vec::new();
-        };
+        let Some(index) = volume.mounts.iter().position(|it| it.pod == pod) else { return Vec::new() };
         self.explainer(key).mount_chain(&volume.mounts[index], rest.mounts[index], rest.volume)
     }
 
@@ -106,7 +106,8 @@ impl Engine {
 
     fn pod_view(&self, key: PodKey) -> PodView {
         let pod = &self.world.pods[key];
-        let unresolved = pod.volumes.iter().filter_map(|it| Some((it.name.clone(), explain::unresolved(&it.is)?)));
+        let unresolved =
+            pod.volumes.iter().filter_map(|it| Some((it.name.clone(), explain::unresolved(it.trouble.as_ref()?))));
         PodView {
             uid: pod.uid.clone(),
             name: pod.title.clone(),

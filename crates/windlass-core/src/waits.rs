@@ -3,14 +3,14 @@
 use crate::{
     actual::{Mount, PodKey, Volume, VolumeKey},
     answer::{InUse, MountedVolume, PodStatus, WaitError},
-    desired::{Pod, Resolved, Wanting, wanting},
+    desired::{Pod, Wanting, wanting},
     engine::{Engine, Timer},
     event::{Attachment, Goal, Wait},
     explain,
     ids::{OuterName, PodUid, VolumeId, WaiterId},
     notice::Notice,
     oddity::Oddity,
-    plan::{Plan, Rest, plan},
+    plan::{self, Plan, Rest},
     spec::{Attach, Life},
 };
 use alloc::{collections::BTreeMap, format, sync::Arc, vec::Vec};
@@ -143,7 +143,7 @@ impl Engine {
 
     /// How a volume stands. After an event nothing can begin any more, so there is always an answer.
     pub(crate) fn rest(&self, key: VolumeKey) -> Rest {
-        match plan(key, &self.volumes, &self.world) {
+        match plan::plan(key, &self.volumes, &self.world) {
             Plan::Rest(rest) => rest,
             Plan::Run(_) => {
                 let mounts = self.volumes[key].mounts.iter().map(|_| None).collect();
@@ -162,13 +162,13 @@ impl Engine {
     pub fn pod_status(&self, uid: &PodUid) -> Option<PodStatus> {
         let (key, pod) = self.known_pod(uid)?;
         let mut status = PodStatus::default();
-        for volume in &pod.volumes {
-            match &volume.is {
-                Resolved::Volume(it) => self.add_status(&mut status, &volume.name, *it, key),
-                Resolved::Not(why) => {
-                    status.errors.push(why.text.clone());
-                    status.unprocessed.push(volume.name.clone());
-                    status.unmounted.push(volume.name.clone());
+        for named in &pod.volumes {
+            status.errors.extend(named.trouble.iter().map(|it| it.text.clone()));
+            match named.volume {
+                Some(volume) => self.add_status(&mut status, &named.name, volume, key),
+                None => {
+                    status.unprocessed.push(named.name.clone());
+                    status.unmounted.push(named.name.clone());
                 }
             }
         }
@@ -191,6 +191,11 @@ impl Engine {
             if let Some(wait) = self.rest(volume).mounts[index] {
                 let error = explain::sharing_error(wait, mount, entry, &self.world);
                 status.errors.extend(error.map(|it| Arc::<str>::from(it.as_str())));
+                // The pod is not admitted to the volume, so for the kubelet it has none (E-67).
+                if matches!(wait, plan::Wait::LabelConflict(_) | plan::Wait::Identity(_)) {
+                    status.unprocessed.push(name.clone());
+                    return;
+                }
             }
         }
         if entry.spec.capabilities.attach != Attach::NotNeeded && !self.volume_attached(entry.id()) {
@@ -208,9 +213,7 @@ impl Engine {
             return mounted;
         };
         for named in &pod.volumes {
-            let Resolved::Volume(volume) = named.is else {
-                continue;
-            };
+            let Some(volume) = named.volume else { continue };
             let volume = &self.volumes[volume];
             let Some(mount) = volume.mount(key).filter(|it| self.is_mounted(it)) else {
                 continue;

@@ -258,7 +258,7 @@ fn a_volume_that_loses_its_attachment_stays_where_it_is() {
     ");
 }
 
-/// C-24, E-163: before anything is here it is as if it had never been attachable.
+/// C-24, E-163. That it stays in the report until it is gone is more than E-38 asks for, and safe (I-3).
 #[test]
 fn a_volume_that_stops_being_attachable_no_longer_waits_for_the_attacher() {
     insta::assert_snapshot!(run("
@@ -268,10 +268,15 @@ fn a_volume_that_stops_being_attachable_no_longer_waits_for_the_attacher() {
         volume disk: stage
         pod a wants disk
         ? in use
+        #1 refused
+        pod a gone
+        ? in use
     "), @r"
     in use [disk]
     #1 stage disk
+    in use: disk
     in use []
+    pod a released
     in use:
     ");
 }

@@ -326,9 +326,9 @@ fn nothing_else_happens_to_a_volume_while_it_grows() {
     #1 publish disk to a
     #2 expand disk from 10 to 20
     explain disk in b: VolumeBusy (expand #2 of the same volume is running) <- Expanding (expand #2 is running)
-    expansion of disk grown to 20
     #3 unpublish disk from a
     #4 publish disk to b
+    expansion of disk grown to 20
     pod a released
     mounted b: disk=disk
     ");
@@ -353,8 +353,8 @@ fn no_pod_is_served_before_a_volume_that_waits_to_grow() {
     #2 publish disk to b
     explain disk in c: VolumeBusy (publish #2 of the same volume is running) <- Publishing (publish #2 is running)
     #3 expand disk from 10 to 20
-    expansion of disk grown to 20
     #4 publish disk to c
+    expansion of disk grown to 20
     mounted a: disk=disk
     mounted b: disk=disk
     ");

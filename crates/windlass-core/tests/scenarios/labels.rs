@@ -174,9 +174,7 @@ fn a_label_survives_a_restart() {
         found disk in a intent
         disk read
         pod a wants disk
-    "), @r"
-    #1 publish disk to a again with label l1
-    ");
+    "), @"#1 publish disk to a again with label l1");
 }
 
 /// I-1: the kubelet would take the volume from the pod (E-190); a pod keeps what it has.

@@ -3,7 +3,7 @@
 //! ```text
 //! volume disk: attach=controller stage driver=ebs      declares a volume; see `declare`
 //! pod a wants disk, logs=other                         a pod with its volumes, by outer name where it differs
-//! pod a of t wants disk                                the same, from another source than `s`
+//! pod a of t wants disk | pod a in 5 wants disk        the same, from another source than `s`, in this version
 //! pod a wants disk unknown "PVC is not bound"          a volume that could not be looked up (or: invalid "…")
 //! pod a wants disk unknown for want of PVC/x "…"       the same, and the object that would help
 //! pod a stopping | finished | running | gone [in 5] | gone but may run
@@ -57,6 +57,17 @@ pub(crate) fn run(script: &str) -> String {
     told.tell(script)
 }
 
+/// As [`run`], with a line in the trace for every change of how a volume or a mount stands.
+pub(crate) fn run_telling_changes(script: &str) -> String {
+    let mut told = Told::new(Config { sources: vec!["s".into()], ..config() });
+    for line in START {
+        told.line(line);
+    }
+    told.trace.clear();
+    told.tells_changes = true;
+    told.tell(script)
+}
+
 /// Tells the facts to an engine that has just started, with one source and an attacher.
 pub(crate) fn start(script: &str) -> String {
     Told::new(Config { sources: vec!["s".into()], attacher: true, ..config() }).tell(script)
@@ -101,6 +112,7 @@ struct Told {
     running: BTreeMap<u64, Operation>,
     mounts: u64,
     proofs: BTreeMap<Place, Proof>,
+    tells_changes: bool,
     trace: String,
 }
 
@@ -115,6 +127,7 @@ impl Told {
             running: BTreeMap::new(),
             mounts: 0,
             proofs: BTreeMap::new(),
+            tells_changes: false,
             trace: String::new(),
         }
     }
@@ -132,6 +145,7 @@ impl Told {
         let line: String = line.split('"').step_by(2).collect();
         if let Some(question) = line.strip_prefix("? ") {
             let answer = self.answer(question.trim());
+            let answer = answer.trim_start_matches(' ');
             let space = if answer.is_empty() || answer.starts_with('\n') { "" } else { " " };
             writeln!(self.trace, "{}:{space}{answer}", question.trim()).unwrap();
             return;
@@ -182,6 +196,10 @@ impl Told {
                 }
                 Notice::InUseChanged { .. } => {
                     writeln!(self.trace, "in use [{}]", self.in_use()).unwrap();
+                }
+                Notice::VolumeChanged { volume, pod, code } if self.tells_changes => {
+                    let pod = pod.map_or(String::new(), |it| format!(" in {it}"));
+                    writeln!(self.trace, "{volume}{pod} is {code}").unwrap();
                 }
                 Notice::VolumeChanged { .. } => {}
             }
@@ -253,6 +271,11 @@ impl Told {
             }
             ["pod", pod, "of", source, "wants", ..] => {
                 self.pod(pod).source = source.into();
+                let wants = line.split_once(" wants").expect("wants").1;
+                self.wants(pod, wants, texts)
+            }
+            ["pod", pod, "in", version, "wants", ..] => {
+                self.pod(pod).version = Version(version.parse().expect("a number"));
                 let wants = line.split_once(" wants").expect("wants").1;
                 self.wants(pod, wants, texts)
             }
@@ -505,7 +528,7 @@ impl Told {
                 let snapshot = self.engine.snapshot();
                 let volume = snapshot.volumes.iter().find(|it| it.id.as_str() == volume);
                 let mounts = volume.iter().flat_map(|it| &it.mounts);
-                mounts.map(|it| format!("\n{}: {}", it.pod, self.links(&it.reasons))).collect()
+                mounts.map(|it| format!("\n{}:{}", it.pod, self.links(&it.reasons))).collect()
             }
             ["reasons", "of", volume] => self.links(&self.engine.explain_volume(&volume.into())),
             ["in", "use"] => self.in_use(),
@@ -558,7 +581,7 @@ impl Told {
     /// Each link of a chain with all it holds.
     fn links(&self, reasons: &[Reason]) -> String {
         if reasons.is_empty() {
-            return "settled".to_owned();
+            return " settled".to_owned();
         }
         let one = |it: &Reason| {
             let mut line = format!("\n- {}: {}", it.code, it.text);

@@ -3,9 +3,15 @@
 mod language;
 
 mod attach;
+mod behind_our_back;
 mod expansion;
 mod labels;
 mod life;
+mod nonsense;
 mod outcomes;
+mod reasons;
 mod retries;
 mod sharing;
+mod sources;
+mod start;
+mod waits;
