@@ -30,8 +30,8 @@ use windlass_core::{
 };
 
 const PRESENT: [usize; 3] = [10, 1_000, 100_000];
-const BATCH: usize = 256;
-const ROUNDS: usize = 61;
+const BATCH: usize = 1000;
+const ROUNDS: usize = 41;
 
 /// The kinds of event, in the order in which a round plays them.
 const KINDS: [&str; 7] = [

@@ -8,7 +8,8 @@ use crate::{
     spec::{Access, Life, Phase},
     world::World,
 };
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc};
+use smallvec::SmallVec;
 
 /// A pod that a source has, or that was found on disk.
 #[derive(Clone)]
@@ -23,7 +24,7 @@ pub(crate) struct Pod {
     pub(crate) groups: Box<[i64]>,
     pub(crate) volumes: Box<[NamedVolume]>,
     /// The volumes of which it has a mount, named or not.
-    pub(crate) mounts: Vec<VolumeKey>,
+    pub(crate) mounts: SmallVec<[VolumeKey; 4]>,
     /// Whether two of its mounts are at one place (E-417).
     pub(crate) contested: bool,
 }
@@ -90,7 +91,7 @@ impl Pod {
             confirmed: 0,
             groups: Box::default(),
             volumes: Box::default(),
-            mounts: Vec::new(),
+            mounts: SmallVec::new(),
             contested: false,
         }
     }

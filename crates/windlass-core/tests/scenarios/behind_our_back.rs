@@ -80,7 +80,7 @@ fn a_stage_that_vanishes_is_made_again_under_the_pods_that_have_it() {
     #2 publish disk to a
     #3 stage disk again
     mounted a: disk=disk
-    explain disk in b: NotStaged (The pod's mount waits until the volume is ready on this node.) <- Staging (stage #3 is running)
+    explain disk in b: NotStaged (The pod's mount waits until the volume is ready on this node.) <- Staging (stage #3 is running) <- MountVanished (The mount was taken away by somebody else.)
     #4 publish disk to b
     mounted b: disk=disk
     ");
@@ -97,16 +97,18 @@ fn a_mount_that_vanished_is_still_undone() {
         mount of x in a vanished
         stage of x vanished
         #3 refused
+        #4 refused
         pod a gone
-        #4 done
         #5 done
+        #6 done
         ? state x
     "), @r"
     #1 stage x
     #2 publish x to a
     #3 publish x to a again
-    #4 unpublish x from a
-    #5 unstage x
+    #4 stage x again
+    #5 unpublish x from a
+    #6 unstage x
     pod a released
     state x: not here
     ");

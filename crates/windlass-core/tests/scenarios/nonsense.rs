@@ -48,9 +48,9 @@ fn an_answer_that_does_not_fit_its_question_is_doubt() {
     state x: attach Absent, stage Uncertain(Unanswered), a Absent
     state y: attach Absent, stage Absent, a Uncertain(Unanswered)
     odd: OutcomeMismatch=3
-    #4 unpublish y from a
-    #5 detach w
-    #6 unstage x
+    #4 detach w
+    #5 unstage x
+    #6 unpublish y from a
     ");
 }
 

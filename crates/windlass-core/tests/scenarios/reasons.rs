@@ -267,20 +267,22 @@ fn a_pod_with_two_volumes_at_one_place_says_so_of_both() {
     insta::assert_snapshot!(run("
         volume old: own name=data
         volume new: own name=data
-        pod a wants data=old
+        pod a wants one=old
         #1 done
-        pod a wants data=new
-        ? reasons of data in a
+        pod a wants two=new
+        ? reasons of two in a
         ? reasons of mounts of old
         ? status a
+        ? mounted a
     "), @r"
     #1 publish old to a
-    reasons of data in a:
+    reasons of two in a:
     - IdentityChanged: the pod has volume old at this place, which stays while the pod is here; for 0s; waits on volume old
     reasons of mounts of old:
     a:
     - IdentityChanged: The pod has another volume at this place, which stays while the pod is here.; for 0s
-    status a: unmounted [data], unattached [], unprocessed [data], errors [pod default/a already has another volume at the place of volume new]
+    status a: unmounted [two], unattached [], unprocessed [two], errors [pod default/a already has another volume at the place of volume new]
+    mounted a:
     ");
 }
 

@@ -360,7 +360,7 @@ fn volumes_that_are_each_a_pods_own_go_their_own_ways() {
 /// E-417, W-25: the identity of a volume changed under a running pod. The kubelet tears the mount down; here the pod
 /// keeps what it has until it goes.
 #[test]
-fn a_pod_that_has_another_volume_at_the_same_place_keeps_it() {
+fn a_pod_that_has_another_volume_under_a_name_keeps_it() {
     insta::assert_snapshot!(run("
         volume old: stage name=data
         volume new: stage name=data
@@ -368,24 +368,20 @@ fn a_pod_that_has_another_volume_at_the_same_place_keeps_it() {
         #1 done
         #2 done
         pod a wants data=new
-        #3 done
         ? explain data in a
-        ? state old
+        ? mounted a
         ? odd
         pod a gone
+        #3 done
         #4 done
-        #5 done
-        #6 done
     "), @r"
     #1 stage old
     #2 publish old to a
-    #3 stage new
-    explain data in a: IdentityChanged (the pod has volume old at this place, which stays while the pod is here)
-    state old: attach Absent, stage Held, a Held
+    explain data in a: IdentityChanged (volume data of pod default/a should now be new, but the pod has another and keeps it)
+    mounted a: data=old
     odd: IdentityChanged=1
-    #4 unpublish old from a
-    #5 unstage new
-    #6 unstage old
+    #3 unpublish old from a
+    #4 unstage old
     pod a released
     ");
 }
