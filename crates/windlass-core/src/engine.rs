@@ -9,7 +9,6 @@ use crate::{
     oddity::{Oddities, Oddity},
     operation::{Action, Earlier, Operation},
     plan::{Plan, Rest, plan},
-    step::Step,
     table::Table,
     world::{Source, Start, World},
 };
@@ -293,8 +292,8 @@ impl Engine {
                 volume.expanding = Some(id);
                 goal = *to_bytes;
             }
-            Action::Unstage => volume.stage = Step::Undoing(id),
-            Action::Detach => volume.attach = Step::Undoing(id),
+            Action::Unstage => volume.stage = volume.stage.undoing(id),
+            Action::Detach => volume.attach = volume.attach.undoing(id),
             Action::Publish { after, revision, label, .. } => {
                 goal = *revision;
                 refresh = *after == Earlier::Success;
@@ -311,7 +310,7 @@ impl Engine {
             Action::Unpublish { .. } => {
                 if let Some(mount) = pod.and_then(|it| volume.mounts.iter_mut().find(|mount| mount.pod == it)) {
                     backoff = mount.backoff.as_deref();
-                    mount.step = Step::Undoing(id);
+                    mount.step = mount.step.undoing(id);
                 }
             }
         }

@@ -129,7 +129,7 @@ impl Explainer<'_> {
             Wait::Running(operation) => {
                 self.operation(&mut reason, operation);
                 chain.push(reason);
-                chain.extend(backoff.map(|it| failure(it, standing)));
+                chain.extend(backoff.map(|it| self.failure(it, standing)));
             }
             Wait::Busy(operation) => {
                 reason.waits_on = WaitsOn::Operation(operation);
@@ -146,10 +146,13 @@ impl Explainer<'_> {
                 reason.next_try = Some(retry_at);
                 reason.waits_on = WaitsOn::Time;
                 if let Some(backoff) = backoff {
-                    reason.text = format!("{} failed {} times in a row", backoff.kind, backoff.failures);
+                    reason.text = match backoff.failures {
+                        1 => format!("{} failed", backoff.kind),
+                        failures => format!("{} failed {failures} times in a row", backoff.kind),
+                    };
                 }
                 chain.push(reason);
-                chain.extend(backoff.map(|it| failure(it, standing)));
+                chain.extend(backoff.map(|it| self.failure(it, standing)));
             }
             Wait::Driver => {
                 if let Some(driver) = &volume.spec.driver {
@@ -202,6 +205,18 @@ impl Explainer<'_> {
         }
     }
 
+    /// The last failure, as the deepest reason known.
+    fn failure(&self, backoff: &Backoff, standing: Standing) -> Reason {
+        let driver = self.volume().spec.driver.clone();
+        let (code, waits_on) = match &backoff.trouble.cause {
+            Cause::Driver => (Code::DriverMissing, driver.map_or(WaitsOn::Time, WaitsOn::Driver)),
+            Cause::Object(object) => (Code::ObjectMissing, WaitsOn::Object(object.clone())),
+            Cause::InUse | Cause::Infeasible | Cause::NotSupported | Cause::Other => (Code::Failed, WaitsOn::Nothing),
+        };
+        let text = backoff.trouble.text.to_string();
+        Reason { code, text, since: standing.since, attempts: backoff.failures, next_try: None, waits_on }
+    }
+
     fn operation(&self, reason: &mut Reason, operation: OperationId) {
         reason.waits_on = WaitsOn::Operation(operation);
         if let Some(running) = self.world.operations.get(&operation) {
@@ -209,23 +224,6 @@ impl Explainer<'_> {
             let state = if running.hung { "has not answered in its time" } else { "is running" };
             reason.text = format!("{} {operation} {state}", running.kind);
         }
-    }
-}
-
-/// The last failure, as the deepest reason known.
-fn failure(backoff: &Backoff, standing: Standing) -> Reason {
-    let (code, waits_on) = match &backoff.trouble.cause {
-        Cause::Driver => (Code::DriverMissing, WaitsOn::Time),
-        Cause::Object(object) => (Code::ObjectMissing, WaitsOn::Object(object.clone())),
-        Cause::InUse | Cause::Infeasible | Cause::NotSupported | Cause::Other => (Code::Failed, WaitsOn::Nothing),
-    };
-    Reason {
-        code,
-        text: backoff.trouble.text.to_string(),
-        since: standing.since,
-        attempts: backoff.failures,
-        next_try: Some(backoff.retry_at),
-        waits_on,
     }
 }
 

@@ -109,8 +109,6 @@ impl Engine {
                 let pod = self.world.pods.find(uid.as_str());
                 let mount = pod.and_then(|it| volume.mounts.iter_mut().find(|mount| mount.pod == it));
                 match mount {
-                    // A refresh tells itself what it left behind.
-                    Some(mount) if mount.refreshing.is_some() => false,
                     Some(mount) => look(&mut mount.step, proof, |it| &it.proof),
                     None => return self.unknown_place(place, proof),
                 }

@@ -76,9 +76,10 @@ impl Engine {
         let revision = running.goal;
         if running.refresh {
             mount.refreshing = None;
-            // Whatever became of the refresh, the pod keeps what it had (E-131).
-            if let (Step::Held(published), Some(proof)) = (&mut mount.step, proof(outcome)) {
-                *published = Published { proof, revision, at: now, awaits_growth: published.awaits_growth };
+            // Whatever became of the refresh, the pod keeps what it had (E-131), and a success makes good what was lost.
+            if let Some(proof) = proof(outcome) {
+                let awaits_growth = mount.step.held().is_some_and(|it| it.awaits_growth);
+                mount.step = Step::Held(Published { proof, revision, at: now, awaits_growth });
             }
         } else {
             let done = proof(outcome).map(|proof| Published { proof, revision, at: now, awaits_growth });

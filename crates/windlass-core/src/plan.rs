@@ -153,7 +153,7 @@ impl<'a> Planner<'a> {
         let mut unpublishing = None;
         for mount in &volume.mounts {
             match mount.step {
-                Step::Undoing(operation) => unpublishing = Some(operation),
+                Step::Undoing { operation, .. } => unpublishing = Some(operation),
                 Step::Doing { operation, .. } => publishing = Some(operation),
                 Step::Absent | Step::Held(_) | Step::Uncertain(_) => {}
             }

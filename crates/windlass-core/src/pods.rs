@@ -83,7 +83,7 @@ impl Engine {
             Containers::MayRun => self.world.pods[key].life = Life::Leaving,
             Containers::Stopped => {
                 self.world.pods[key].life = Life::Gone;
-                self.name_volumes(key, Vec::new());
+                self.forget_uses(key);
             }
         }
         self.touch_pod(key);
@@ -127,21 +127,26 @@ impl Engine {
 
     /// Once everything is known at one moment, what nobody claimed may go (E-182).
     pub(crate) fn open_the_gate(&mut self) {
+        let all_complete = self.world.sources.values().all(|it| it.complete);
         let start = &mut self.world.start;
-        if start.may_take_away {
-            return;
+        if !start.may_take_away {
+            start.may_take_away = start.disk_read && start.attachments_complete && all_complete;
+            // Even if it stays closed, what it waits for may be another thing now.
+            self.touch_all();
         }
-        let all_known = start.disk_read && start.attachments_complete;
-        start.may_take_away = all_known && self.world.sources.values().all(|it| it.complete);
-        if self.world.start.may_take_away {
-            let unclaimed = |it: &PodKey| self.world.pods[*it].life == Life::Found;
-            let unclaimed: Vec<PodKey> = self.world.pods.keys().filter(unclaimed).collect();
-            for pod in unclaimed {
-                self.lose_pod(pod, Containers::Stopped);
-            }
+        let unclaimed = |it: &PodKey| self.world.pods[*it].life == Life::Found;
+        let unclaimed: Vec<PodKey> = self.world.pods.keys().filter(unclaimed).collect();
+        for pod in unclaimed {
+            self.lose_if_unclaimed(pod);
         }
-        // Even if it stays closed, what it waits for may be another thing now.
-        self.touch_all();
+    }
+
+    /// A pod that was found, and that no source has although all have told all they have, is gone.
+    pub(crate) fn lose_if_unclaimed(&mut self, pod: PodKey) {
+        let all_known = self.world.start.may_take_away && self.world.incomplete_source().is_none();
+        if all_known && self.world.pods[pod].life == Life::Found {
+            self.lose_pod(pod, Containers::Stopped);
+        }
     }
 
     pub(crate) fn pod_entry(&mut self, uid: &PodUid) -> PodKey {
@@ -170,6 +175,21 @@ impl Engine {
         for (volume, now) in used {
             self.add_mount(volume, pod);
             self.use_mount(volume, pod, Some(now));
+        }
+    }
+
+    /// The pod uses nothing any more. Its names stay as long as the mounts they are of, for whoever asks about them.
+    fn forget_uses(&mut self, pod: PodKey) {
+        for volume in self.world.pods[pod].mounts.clone() {
+            self.use_mount(volume, pod, None);
+        }
+        self.drop_names(pod, |it| it.volume.is_none());
+    }
+
+    fn drop_names(&mut self, pod: PodKey, which: impl Fn(&NamedVolume) -> bool) {
+        let names = &mut self.world.pods[pod].volumes;
+        if names.iter().any(&which) {
+            *names = mem::take(names).into_iter().filter(|it| !which(it)).collect();
         }
     }
 
@@ -214,12 +234,14 @@ impl Engine {
         };
         let trouble = earlier.and_then(|it| it.trouble.as_ref()).filter(|it| it.code == code);
         let since = trouble.map_or(self.world.now, |it| it.since);
-        let volume = earlier.and_then(|it| it.volume);
-        if let Some(volume) = volume
-            && let Some(before) = self.volumes[volume].mount(pod).and_then(|it| it.used.clone())
-        {
+        let before = earlier.and_then(|it| it.volume).and_then(|volume| {
+            let used = self.volumes[volume].mount(pod)?.used.clone()?;
+            Some((volume, used))
+        });
+        let volume = before.map(|(volume, before)| {
             add_use(used, volume, before);
-        }
+            volume
+        });
         NamedVolume { name, volume, trouble: Some(Box::new(Unresolved { code, text, waits_on, since })) }
     }
 
@@ -347,6 +369,7 @@ impl Engine {
             let pod = mount.pod;
             self.clear_backoff(key, Some(pod));
             self.volumes[key].mounts.remove(index);
+            self.drop_names(pod, |it| it.volume == Some(key));
             let entry = &mut self.world.pods[pod];
             entry.mounts.retain(|it| *it != key);
             if entry.contested {

@@ -61,6 +61,7 @@ impl Engine {
         }
         self.touch_pod(pod);
         self.touch_rivals(Some(pod));
+        self.lose_if_unclaimed(pod);
     }
 
     pub(crate) fn found_unreadable(&mut self, uid: &PodUid, plugin: PluginName, inner_name: InnerName) {
@@ -105,6 +106,7 @@ impl Engine {
             merge(&mut mount.step, Step::Uncertain(Doubt::Found));
         }
         self.touch(key);
+        self.lose_if_unclaimed(pod);
     }
 
     pub(crate) fn found_pod(&mut self, uid: &PodUid) {
@@ -113,7 +115,8 @@ impl Engine {
             return;
         }
         self.note_if_late(|| format!("pod {uid}"));
-        self.pod_entry(uid);
+        let pod = self.pod_entry(uid);
+        self.lose_if_unclaimed(pod);
     }
 
     pub(crate) fn disk_read(&mut self) {
@@ -162,6 +165,6 @@ fn merge<T>(step: &mut Step<T>, found: Step<T>) {
     match step {
         Step::Absent => *step = found,
         Step::Doing { doubt, .. } => *doubt = doubt.or(Some(Doubt::Found)),
-        Step::Held(_) | Step::Uncertain(_) | Step::Undoing(_) => {}
+        Step::Held(_) | Step::Uncertain(_) | Step::Undoing { .. } => {}
     }
 }

@@ -24,7 +24,12 @@ pub enum Step<T> {
     /// It may or may not be here, in whole or in part.
     Uncertain(Doubt),
     /// A call that takes it away is running.
-    Undoing(OperationId),
+    Undoing {
+        /// The call.
+        operation: OperationId,
+        /// Why it was uncertain before the call; `None` if it was held.
+        doubt: Option<Doubt>,
+    },
 }
 
 /// Why a step is uncertain.
@@ -52,14 +57,14 @@ impl<T> Step<T> {
     pub fn held(&self) -> Option<&T> {
         match self {
             Self::Held(held) => Some(held),
-            Self::Absent | Self::Doing { .. } | Self::Uncertain(_) | Self::Undoing(_) => None,
+            Self::Absent | Self::Doing { .. } | Self::Uncertain(_) | Self::Undoing { .. } => None,
         }
     }
 
     /// The call that is running.
     pub fn operation(&self) -> Option<OperationId> {
         match self {
-            Self::Doing { operation, .. } | Self::Undoing(operation) => Some(*operation),
+            Self::Doing { operation, .. } | Self::Undoing { operation, .. } => Some(*operation),
             Self::Absent | Self::Held(_) | Self::Uncertain(_) => None,
         }
     }
@@ -68,8 +73,8 @@ impl<T> Step<T> {
     pub fn doubt(&self) -> Option<Doubt> {
         match self {
             Self::Uncertain(doubt) => Some(*doubt),
-            Self::Doing { doubt, .. } => *doubt,
-            Self::Absent | Self::Held(_) | Self::Undoing(_) => None,
+            Self::Doing { doubt, .. } | Self::Undoing { doubt, .. } => *doubt,
+            Self::Absent | Self::Held(_) => None,
         }
     }
 
@@ -77,7 +82,7 @@ impl<T> Step<T> {
     pub fn earlier(&self) -> Earlier {
         match self {
             Self::Held(_) => Earlier::Success,
-            Self::Undoing(_) => Earlier::Unknown,
+            Self::Undoing { .. } => Earlier::Unknown,
             Self::Absent | Self::Doing { .. } | Self::Uncertain(_) => {
                 self.doubt().map_or(Earlier::Nothing, |_| Earlier::Unknown)
             }
@@ -87,6 +92,16 @@ impl<T> Step<T> {
     /// The state once a call that makes it has begun.
     pub fn doing(&self, operation: OperationId) -> Self {
         Self::Doing { operation, doubt: self.doubt() }
+    }
+
+    /// The state once a call that takes it away has begun.
+    pub fn undoing(&self, operation: OperationId) -> Self {
+        Self::Undoing { operation, doubt: self.doubt() }
+    }
+
+    /// Is it here as far as is known, perhaps on its way out?
+    pub fn is_still_here(&self) -> bool {
+        matches!(self, Self::Held(_) | Self::Undoing { doubt: None, .. })
     }
 
     /// The state once the running call has ended; `done` is what it brought.
@@ -101,8 +116,8 @@ impl<T> Step<T> {
             },
             (Self::Doing { doubt, .. }, Outcome::Refused(_)) => doubt.map_or(Self::Absent, Self::Uncertain),
             (Self::Doing { .. }, Outcome::Unknown(_)) => Self::Uncertain(Doubt::Unanswered),
-            (Self::Undoing(_), Outcome::Done(_)) => Self::Absent,
-            (Self::Undoing(_), Outcome::Refused(_) | Outcome::Unknown(_)) => Self::Uncertain(Doubt::HalfGone),
+            (Self::Undoing { .. }, Outcome::Done(_)) => Self::Absent,
+            (Self::Undoing { .. }, Outcome::Refused(_) | Outcome::Unknown(_)) => Self::Uncertain(Doubt::HalfGone),
             (state @ (Self::Absent | Self::Held(_) | Self::Uncertain(_)), _) => state,
         }
     }
@@ -132,13 +147,13 @@ mod tests {
     fn an_unknown_end_is_a_state_of_its_own() {
         let unknown = Outcome::Unknown(trouble());
         assert_eq!(doing(None).ended(&unknown, None), Step::Uncertain(Doubt::Unanswered));
-        assert_eq!(Step::<u8>::Undoing(OperationId(1)).ended(&unknown, None), Step::Uncertain(Doubt::HalfGone));
+        assert_eq!(Step::Held(3).undoing(OperationId(1)).ended(&unknown, None), Step::Uncertain(Doubt::HalfGone));
     }
 
     #[test]
     fn a_failed_removal_leaves_doubt_even_when_refused() {
         let refused = Outcome::Refused(trouble());
-        assert_eq!(Step::<u8>::Undoing(OperationId(1)).ended(&refused, None), Step::Uncertain(Doubt::HalfGone));
+        assert_eq!(Step::Held(3).undoing(OperationId(1)).ended(&refused, None), Step::Uncertain(Doubt::HalfGone));
     }
 
     #[test]

@@ -124,6 +124,6 @@ fn step_view<T>(step: &Step<T>) -> StepView {
         Step::Doing { .. } => StepView::Doing,
         Step::Held(_) => StepView::Held,
         Step::Uncertain(doubt) => StepView::Uncertain(*doubt),
-        Step::Undoing(_) => StepView::Undoing,
+        Step::Undoing { .. } => StepView::Undoing,
     }
 }

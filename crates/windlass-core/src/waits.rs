@@ -64,7 +64,7 @@ impl Engine {
                     let status = self.pod_status(&wait.pod).unwrap_or_default();
                     if status.limit_reached { WaitError::LimitReached(status) } else { WaitError::TimedOut(status) }
                 }
-                Goal::Unmounted => WaitError::StillMounted(self.volumes_of(&wait.pod, |it| it.step.held().is_some())),
+                Goal::Unmounted => WaitError::StillMounted(self.volumes_of(&wait.pod, |it| it.step.is_still_here())),
                 Goal::Gone => WaitError::StillMounted(self.volumes_of(&wait.pod, |_| true)),
             })
         });
@@ -103,7 +103,7 @@ impl Engine {
                 }
             }
             Goal::Unmounted => {
-                let mounted = |it: &Mount| it.step.held().is_some();
+                let mounted = |it: &Mount| it.step.is_still_here();
                 (self.world.start.disk_read && self.volumes_of(&wait.pod, mounted).is_empty()).then_some(Ok(()))
             }
             Goal::Gone => {

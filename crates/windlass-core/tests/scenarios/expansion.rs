@@ -222,13 +222,13 @@ fn a_pod_does_not_get_a_volume_that_fails_to_grow_and_it_is_cleaned_up() {
         #5 done
         #6 done
         ? state disk
-    "#), @r"
+    "#), @"
     #1 stage disk
     #2 publish disk to a
     #3 expand disk from 10 to 20
     expansion of disk failed: no
     mounted a:
-    explain disk in a: ExpansionPending (The pod gets the volume once it has grown.) <- BackingOff (expand failed 1 times in a row) <- Failed (no)
+    explain disk in a: ExpansionPending (The pod gets the volume once it has grown.) <- BackingOff (expand failed) <- Failed (no)
     #4 expand disk from 10 to 20, try 2
     expansion of disk failed: no
     #5 unpublish disk from a
@@ -251,12 +251,12 @@ fn a_volume_that_fails_to_grow_in_use_stays_in_use() {
         ? mounted a
         ? why disk
         ? explain disk in a
-    "#), @r"
+    "#), @"
     #1 publish disk to a
     #2 expand disk from 10 to 20
     expansion of disk failed: no
     mounted a: disk=disk
-    why disk: BackingOff (expand failed 1 times in a row) <- Failed (no)
+    why disk: BackingOff (expand failed) <- Failed (no)
     explain disk in a: settled
     ");
 }

@@ -33,7 +33,7 @@
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
 use windlass_core::{
-    Config, Engine, Event,
+    Config, Engine, Event, Planning,
     event::{Attachment, Containers, Found, Goal, Place, Record, Wait},
     expand::Size,
     ids::{OperationId, PodUid, Time, Version, VolumeId, WaiterId},
@@ -49,17 +49,12 @@ use windlass_core::{
 
 /// Tells the facts to an engine whose start is over, and returns what it asked for and answered.
 pub(crate) fn run(script: &str) -> String {
-    let mut told = Told::new(Config { sources: vec!["s".into()], ..config() });
-    for line in START {
-        told.line(line);
-    }
-    told.trace.clear();
-    told.tell(script)
+    told(&config(), &START, script)
 }
 
 /// As [`run`], with a line in the trace for every change of how a volume or a mount stands.
 pub(crate) fn run_telling_changes(script: &str) -> String {
-    let mut told = Told::new(Config { sources: vec!["s".into()], ..config() });
+    let mut told = Told::new(config());
     for line in START {
         told.line(line);
     }
@@ -68,25 +63,34 @@ pub(crate) fn run_telling_changes(script: &str) -> String {
     told.tell(script)
 }
 
-/// Tells the facts to an engine that has just started, with one source and an attacher.
-pub(crate) fn start(script: &str) -> String {
-    Told::new(Config { sources: vec!["s".into()], attacher: true, ..config() }).tell(script)
-}
-
 /// As [`run`], with finished pods keeping their volumes.
 pub(crate) fn run_keeping_terminated(script: &str) -> String {
-    let config = Config { sources: vec!["s".into()], keep_terminated: true, ..config() };
-    let mut told = Told::new(config);
-    for line in START {
-        told.line(line);
-    }
-    told.trace.clear();
-    told.tell(script)
+    told(&Config { keep_terminated: true, ..config() }, &START, script)
+}
+
+/// Tells the facts to an engine that has just started, with one source and an attacher.
+pub(crate) fn start(script: &str) -> String {
+    told(&Config { attacher: true, ..config() }, &[], script)
 }
 
 /// Tells the facts to an engine that has just started, with sources `s` and `t` and no attacher.
 pub(crate) fn start_with_two_sources(script: &str) -> String {
-    Told::new(Config { sources: vec!["s".into(), "t".into()], ..config() }).tell(script)
+    told(&Config { sources: vec!["s".into(), "t".into()], ..config() }, &[], script)
+}
+
+/// Planning what an event touched must decide the same as planning everything, so each scenario shows both.
+fn told(config: &Config, before: &[&str], script: &str) -> String {
+    let trace = |planning| {
+        let mut told = Told::new(Config { planning, ..config.clone() });
+        for line in before {
+            told.line(line);
+        }
+        told.trace.clear();
+        told.tell(script)
+    };
+    let touched = trace(Planning::Touched);
+    assert_eq!(touched, trace(Planning::Everything), "planning everything decides otherwise");
+    touched
 }
 
 /// What ends a start without an attacher.
@@ -94,7 +98,7 @@ const START: [&str; 2] = ["disk read", "source s complete"];
 
 fn config() -> Config {
     Config {
-        sources: vec![],
+        sources: vec!["s".into()],
         boot: "this boot".into(),
         attacher: false,
         keep_terminated: false,

@@ -495,3 +495,29 @@ fn a_result_that_comes_after_its_time_is_used() {
     mounted a: disk=disk
     ");
 }
+
+/// E-247, E-191, with the pod gone meanwhile.
+#[test]
+fn an_attach_whose_pod_went_is_undone_unless_it_was_refused() {
+    insta::assert_snapshot!(run("
+        volume x: attach=node stage
+        volume y: attach=node stage
+        volume z: attach=node stage
+        pod a wants x, y, z
+        pod a gone
+        #1 done
+        #2 refused
+        #3 lost
+        ? in use
+    "), @r"
+    #1 attach x
+    #2 attach y
+    #3 attach z
+    in use [x y z]
+    pod a released
+    #4 detach x
+    in use [x z]
+    #5 detach z
+    in use: x z
+    ");
+}

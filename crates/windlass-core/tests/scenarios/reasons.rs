@@ -99,15 +99,15 @@ fn a_failure_says_what_failed_and_when_it_is_tried_again() {
         #2 lost "no answer"
         after 1ms
         ? reasons of tmp in a
-    "#), @r"
+    "#), @"
     #1 publish tmp to a
     reasons of tmp in a:
-    - BackingOff: publish failed 1 times in a row; for 200ms; failures 1; next in 300ms; waits on time
-    - Failed: no such device; for 200ms; failures 1; next in 300ms
+    - BackingOff: publish failed; for 200ms; failures 1; next in 300ms; waits on time
+    - Failed: no such device; for 200ms; failures 1
     #2 publish tmp to a, try 2
     reasons of tmp in a:
     - BackingOff: publish failed 2 times in a row; for 1ms; failures 2; next in 999ms; waits on time
-    - Failed: no answer; for 1ms; failures 2; next in 999ms
+    - Failed: no answer; for 1ms; failures 2
     - Uncertain: an earlier publish ended without a clear answer; for 1ms
     ");
 }
@@ -177,17 +177,17 @@ fn a_volume_for_want_of_something_names_it() {
         ? reasons of x in a
         ? reasons of y in a
         ? reasons of z
-    "#), @r"
+    "#), @"
     #1 publish y to a
     #2 stage z
     reasons of x in a:
     - DriverMissing: driver ebs is not registered on this node; for 0s; waits on driver ebs
     reasons of y in a:
-    - BackingOff: publish failed 1 times in a row; for 0s; failures 1; next in 500ms; waits on time
-    - ObjectMissing: secret s not found; for 0s; failures 1; next in 500ms; waits on object Secret/s
+    - BackingOff: publish failed; for 0s; failures 1; next in 500ms; waits on time
+    - ObjectMissing: secret s not found; for 0s; failures 1; waits on object Secret/s
     reasons of z:
-    - BackingOff: stage failed 1 times in a row; for 0s; failures 1; next in 500ms; waits on time
-    - DriverMissing: no client for nfs; for 0s; failures 1; next in 500ms; waits on driver nfs
+    - BackingOff: stage failed; for 0s; failures 1; next in 500ms; waits on time
+    - DriverMissing: no client for nfs; for 0s; failures 1; waits on driver nfs
     ");
 }
 
@@ -390,10 +390,10 @@ fn doubt_that_outlasts_a_refusal_is_explained_by_its_cause() {
         mount of tmp in a vanished
         #2 refused "no such device"
         ? explain tmp in a
-    "#), @r"
+    "#), @"
     #1 publish tmp to a
     #2 publish tmp to a again
-    explain tmp in a: BackingOff (publish failed 1 times in a row) <- Failed (no such device) <- MountVanished (The mount was taken away by somebody else.)
+    explain tmp in a: BackingOff (publish failed) <- Failed (no such device) <- MountVanished (The mount was taken away by somebody else.)
     ");
 }
 
@@ -426,11 +426,11 @@ fn a_pod_that_has_gone_can_still_say_why_its_volume_is_here() {
         pod a gone
         #3 refused "target is busy"
         ? explain data in a
-    "#), @r"
+    "#), @"
     #1 stage disk
     #2 publish disk to a
     #3 unpublish disk from a
-    explain data in a: BackingOff (unpublish failed 1 times in a row) <- Failed (target is busy) <- Uncertain (undoing publish failed, so it may be half gone)
+    explain data in a: BackingOff (unpublish failed) <- Failed (target is busy) <- Uncertain (undoing publish failed, so it may be half gone)
     ");
 }
 

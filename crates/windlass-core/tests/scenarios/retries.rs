@@ -257,9 +257,9 @@ fn a_call_that_found_its_driver_gone_is_repeated_when_it_registers() {
         #1 refused without driver "no client for ebs"
         ? why disk
         driver ebs registered
-    "#), @r"
+    "#), @"
     #1 stage disk
-    why disk: BackingOff (stage failed 1 times in a row) <- DriverMissing (no client for ebs)
+    why disk: BackingOff (stage failed) <- DriverMissing (no client for ebs)
     #2 stage disk
     ");
 }
@@ -279,11 +279,11 @@ fn an_object_that_appears_ends_the_back_off_of_those_who_missed_it() {
         object Secret/s changed
         #4 refused for want of Secret/s "secret s not found"
         ? deadline
-    "#), @r"
+    "#), @"
     #1 publish x to a
     #2 publish y to a
     #3 stage z
-    explain x in a: BackingOff (publish failed 1 times in a row) <- ObjectMissing (secret s not found)
+    explain x in a: BackingOff (publish failed) <- ObjectMissing (secret s not found)
     #4 publish x to a
     #5 stage z again
     deadline: in 500ms

@@ -347,3 +347,41 @@ fn a_pod_that_is_over_gives_back_its_volumes_whatever_is_not_known_of_them() {
     #4 unpublish y from b
     ");
 }
+
+/// Late news of a pod that is on its way out.
+#[test]
+fn a_pod_that_is_gone_does_not_come_back_by_old_news() {
+    insta::assert_snapshot!(run("
+        volume x: own
+        pod a in 5 wants x
+        #1 done
+        pod a gone in 6
+        pod a in 5 wants x
+        #2 done
+        ? odd
+    "), @r"
+    #1 publish x to a
+    #2 unpublish x from a
+    pod a released
+    odd: StaleVersion=1
+    ");
+}
+
+/// E-1: the pod of another source under the same uid, once the first has let go.
+#[test]
+fn a_pod_may_move_to_another_source() {
+    insta::assert_snapshot!(run("
+        volume x: own
+        pod a of t wants x
+        #1 done
+        pod a gone but may run
+        pod a of s wants x
+        ? mounted a
+        source s complete
+        ? mounted a
+    "), @r"
+    #1 publish x to a
+    mounted a: x=x
+    mounted a: x=x
+    ");
+}

@@ -629,3 +629,69 @@ fn a_crash_between_two_steps_is_undone_for_a_pod_that_is_gone() {
     state y: not here
     ");
 }
+
+/// E-39, E-41: before the states are merged nothing may be reported, so nothing new is staged.
+#[test]
+fn nothing_that_a_controller_attaches_is_staged_before_the_first_report() {
+    insta::assert_snapshot!(start("
+        volume disk: attach=controller stage
+        pod a wants disk
+        attached disk
+        reported
+        ? why disk
+        disk read
+        attachments complete
+        ? in use
+        reported
+    "), @r"
+    why disk: NotReported (The volume is not yet reported as in use, so its attachment cannot be relied on.)
+    synced
+    in use: disk
+    #1 stage disk
+    ");
+}
+
+/// I-1: an API server that is away during the restart; any volume of the pod may be the one that cannot be looked up.
+#[test]
+fn a_pod_whose_volumes_cannot_be_looked_up_after_a_restart_keeps_what_was_found_of_it() {
+    insta::assert_snapshot!(start(r#"
+        volume disk: stage
+        volume tmp: own
+        found stage of disk proven
+        found disk in a proven
+        found tmp in a intent
+        disk read
+        attachments complete
+        pod a wants data unknown "the server is away"
+        source s complete
+        ? state disk
+        ? state tmp
+        pod a wants data=disk
+        ? mounted a
+    "#), @r"
+    synced
+    state disk: attach Absent, stage Held, a Held
+    state tmp: attach Absent, stage Absent, a Uncertain(Found)
+    #1 unpublish tmp from a
+    mounted a: data=disk
+    ");
+}
+
+/// E-182: a pod that goes before the start is over goes when it is.
+#[test]
+fn a_pod_that_is_gone_before_the_start_is_over_is_taken_down_after_it() {
+    insta::assert_snapshot!(start("
+        volume tmp: own
+        found tmp in a proven
+        pod a wants tmp
+        pod a gone
+        disk read
+        attachments complete
+        ? state tmp
+        source s complete
+    "), @r"
+    synced
+    state tmp: attach Absent, stage Absent, a Held
+    #1 unpublish tmp from a
+    ");
+}
