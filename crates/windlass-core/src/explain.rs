@@ -207,9 +207,8 @@ impl Explainer<'_> {
 
     /// The last failure, as the deepest reason known.
     fn failure(&self, backoff: &Backoff, standing: Standing) -> Reason {
-        let driver = self.volume().spec.driver.clone();
         let (code, waits_on) = match &backoff.trouble.cause {
-            Cause::Driver => (Code::DriverMissing, driver.map_or(WaitsOn::Time, WaitsOn::Driver)),
+            Cause::Driver => (Code::DriverUnreachable, WaitsOn::Time),
             Cause::Object(object) => (Code::ObjectMissing, WaitsOn::Object(object.clone())),
             Cause::InUse | Cause::Infeasible | Cause::NotSupported | Cause::Other => (Code::Failed, WaitsOn::Nothing),
         };

@@ -391,10 +391,11 @@ impl Engine {
         self.touch_volumes_of(pod);
     }
 
-    /// A pod of which nothing is left, and nobody wants anything, is forgotten.
-    fn drop_pod_if_over(&mut self, key: PodKey) {
+    /// A pod of which nothing is left, and nobody wants anything, is forgotten; but not before all is read that may be
+    /// left of it.
+    pub(crate) fn drop_pod_if_over(&mut self, key: PodKey) {
         let pod = &self.world.pods[key];
-        if pod.life == Life::Gone && pod.mounts.is_empty() {
+        if pod.life == Life::Gone && pod.mounts.is_empty() && self.world.start.disk_read {
             let pod = self.world.pods.remove(key);
             if !self.waits.is_empty() {
                 self.touched_pods.push(pod.uid.clone());

@@ -117,6 +117,8 @@ codes! {
     ObjectMissing = "An object that the volume needs is missing or cannot be read.", "Create the object or make it readable; the volume is retried at once.";
     /// An operation cannot start, or failed, for want of a driver.
     DriverMissing = "The volume's driver is not registered on this node.", "Start the driver; the volume is retried as soon as it registers.";
+    /// A call did not reach the driver.
+    DriverUnreachable = "The volume's driver is registered but did not take the call.", "Look at the driver; the volume is tried again, and at once when the driver registers anew.";
 
     /// A stage or publish waits for the volume's earlier step.
     NotAttached = "The pod's mount waits until the volume is attached.", "See the reason that follows.";

@@ -5,7 +5,7 @@
 //! wanted and taken away if it is known not to be (I-4, I-11).
 
 use crate::{
-    actual::{Published, Volume, VolumeKey},
+    actual::{PodKey, Published, Volume, VolumeKey},
     engine::Engine,
     event::{Found, Record},
     ids::{InnerName, PluginName, PodUid, VolumeId},
@@ -14,7 +14,7 @@ use crate::{
     spec::{Capabilities, Mode, Sharing, VolumeSpec},
     step::{Doubt, Step},
 };
-use alloc::{format, string::String, sync::Arc};
+use alloc::{format, string::String, sync::Arc, vec::Vec};
 
 impl Engine {
     pub(crate) fn found_attached(&mut self, spec: &Arc<VolumeSpec>, device: Option<Arc<str>>) {
@@ -124,6 +124,10 @@ impl Engine {
         self.world.start.disk_read = true;
         self.synced_now(synced_before);
         self.open_the_gate();
+        let pods: Vec<PodKey> = self.world.pods.keys().collect();
+        for pod in pods {
+            self.drop_pod_if_over(pod);
+        }
         // Whoever waits for a pod that nobody knows can now be told that it is gone.
         self.touched_pods.extend(self.waiters.keys().cloned());
     }

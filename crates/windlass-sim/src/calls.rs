@@ -66,7 +66,12 @@ impl World {
         if let Some(text) = self.unmet_condition(operation) {
             return at_once(Answer::refused(text));
         }
+        let staged = self.kernel.visible(&Place::Stage(operation.volume().clone())).is_some();
         let behavior = self.drivers[driver].misbehavior(now, operation.action.kind(), rng);
+        // A session without a mount is nothing that anybody could see, so a lie about its end could not be found out.
+        let behavior = behavior.filter(|it| {
+            staged || operation.action.kind() != Kind::Unstage || *it != Behavior::DoneWithoutEffect
+        });
         if let Some(behavior) = behavior {
             self.faults.add(fault_of(behavior));
             self.note(|| format!("  driver of {} will misbehave: {behavior:?}", operation.id));

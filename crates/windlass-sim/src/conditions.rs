@@ -4,7 +4,7 @@ use crate::{
     script::{AttacherTrouble, LocalTrouble, ReportTrouble},
     setting::Setting,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use windlass_core::{expand, ids::Time};
 
 /// Everything around the node that changes and is not a thing of its own.
@@ -27,7 +27,16 @@ pub struct Conditions {
     /// How large each volume should be, and its claim says it is.
     pub sizes: Vec<expand::Size>,
     /// The volumes of which a driver said that they cannot have the size that is wanted.
-    pub growth_refused: BTreeSet<usize>,
+    pub growth_refused: BTreeMap<usize, Refusal>,
+}
+
+/// Why a volume does not grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// It cannot have this size; perhaps another.
+    ThisSize,
+    /// It cannot grow while it is in use.
+    InUse,
 }
 
 impl Conditions {
@@ -46,7 +55,7 @@ impl Conditions {
             objects_missing: BTreeMap::new(),
             revisions: setting.volumes.iter().map(|_| 1).collect(),
             sizes: setting.volumes.iter().map(|it| size(it.size_bytes)).collect(),
-            growth_refused: BTreeSet::new(),
+            growth_refused: BTreeMap::new(),
         }
     }
 

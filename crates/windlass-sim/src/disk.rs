@@ -12,7 +12,7 @@ use windlass_core::{
     event::{Place, Record},
     ids::{InnerName, PluginName, PodUid, VolumeId},
     operation::Proof,
-    spec::VolumeSpec,
+    spec::{Mode, VolumeSpec},
 };
 
 /// Something written, in both layers.
@@ -78,8 +78,17 @@ pub struct AttachRecord {
 struct PublishDirectory {
     plugin: PluginName,
     inner_name: InnerName,
+    mode: Mode,
     exists: Layered<bool>,
     record: Layered<Option<File>>,
+}
+
+impl PublishDirectory {
+    /// May its record become unreadable? The record of a raw device is kept apart from it and written as a whole, because
+    /// [`FoundUnreadable`](windlass_core::Event::FoundUnreadable) can only tell of directories.
+    fn can_be_damaged(&self) -> bool {
+        self.mode == Mode::Filesystem
+    }
 }
 
 /// The disk.
@@ -104,6 +113,7 @@ impl Disk {
             .or_insert_with(|| PublishDirectory {
                 plugin: spec.plugin.clone(),
                 inner_name: spec.inner_name.clone(),
+                mode: spec.mode,
                 exists: Layered::default(),
                 record: Layered::default(),
             });
@@ -245,17 +255,16 @@ impl Disk {
         })
     }
 
-    /// Somebody damages the `pick`th record that could be damaged; says which.
-    pub fn corrupt(&mut self, pick: u64) -> Option<(PodUid, VolumeId)> {
-        let whole = |it: &PublishDirectory| matches!(it.record.now, Some(File::Whole(_)));
-        let count = self.published.values().filter(|it| whole(it)).count();
-        if count == 0 {
-            return None;
-        }
-        let index = (pick % count as u64) as usize;
-        let (names, directory) = self.published.iter_mut().filter(|(_, it)| whole(it)).nth(index)?;
+    /// Somebody damages the `pick`th of the records that may be damaged; says which.
+    pub fn corrupt(&mut self, pick: u64, may: impl Fn(&PodUid, &VolumeId) -> bool) -> Option<(PodUid, VolumeId)> {
+        let whole = |it: &PublishDirectory| it.can_be_damaged() && matches!(it.record.now, Some(File::Whole(_)));
+        let candidates = self.published.iter().filter(|((pod, volume), it)| whole(it) && may(pod, volume));
+        let candidates: Vec<(PodUid, VolumeId)> = candidates.map(|(names, _)| names.clone()).collect();
+        let index = pick.checked_rem(candidates.len() as u64)?;
+        let names = candidates[index as usize].clone();
+        let directory = self.published.get_mut(&names)?;
         directory.record.write(Some(File::Torn), Sync::Now);
-        Some(names.clone())
+        Some(names)
     }
 
     /// Everything written so far is made to last, as at an orderly shutdown.
@@ -309,7 +318,7 @@ impl Disk {
                 directory.record.now = directory.record.durable.clone();
             }
         }
-        let half_written = self.published.values_mut().filter(|it| !it.record.is_synced() && it.record.now.is_some());
+        let half_written = self.published.values_mut().filter(|it| it.can_be_damaged() && !it.record.is_synced() && it.record.now.is_some());
         for directory in half_written {
             if rng.chance(600) {
                 directory.record.now = Some(File::Torn);

@@ -20,6 +20,7 @@ use windlass_core::{
     event::{Place, Record},
     ids::{OperationId, Time},
     operation::{Action, Cause, Done, Earlier, Kind, Outcome, Proof, Trouble},
+    spec::Mode,
 };
 
 /// How long the disk keeps writes in memory before it writes them back by itself.
@@ -103,8 +104,8 @@ impl World {
         }
         let flight = Flight {
             next: match operation.action.kind() {
-                Kind::Publish => Next::MakeDirectory,
-                Kind::Attach | Kind::Stage | Kind::Unpublish | Kind::Unstage | Kind::Detach => {
+                Kind::Publish if operation.spec.mode == Mode::Filesystem => Next::MakeDirectory,
+                Kind::Publish | Kind::Attach | Kind::Stage | Kind::Unpublish | Kind::Unstage | Kind::Detach => {
                     Next::WriteIntent
                 }
                 Kind::Expand => Next::Call,
@@ -195,13 +196,14 @@ impl World {
     fn take_step(&mut self, flight: &mut Flight) -> Next {
         match flight.next {
             Next::MakeDirectory => {
-                if let Some(Place::Publish(_, pod)) = &flight.place {
-                    flight.made_directory =
-                        self.disk.make_publish_directory(pod, &flight.operation.spec);
-                }
+                self.make_directory(flight);
                 Next::WriteIntent
             }
             Next::WriteIntent => {
+                // Raw devices have their directory and record made at once; see `disk`.
+                if flight.operation.spec.mode == Mode::Block {
+                    self.make_directory(flight);
+                }
                 self.write_intent(flight);
                 Next::Call
             }
@@ -231,6 +233,9 @@ impl World {
                     Kind::Publish => flight.made_directory,
                     Kind::Attach | Kind::Stage | Kind::Expand | Kind::Unstage | Kind::Detach => false,
                 };
+                if removes && flight.operation.spec.mode == Mode::Block {
+                    return self.take_step(&mut Flight { next: Next::RemoveDirectory, ..flight.clone() });
+                }
                 if removes && self.sabotage != Some(Sabotage::LeavesDirectories) {
                     Next::RemoveDirectory
                 } else {
@@ -243,6 +248,12 @@ impl World {
                 }
                 Next::Report
             }
+        }
+    }
+
+    fn make_directory(&mut self, flight: &mut Flight) {
+        if let (Action::Publish { pod, .. }, spec) = (&flight.operation.action, &flight.operation.spec) {
+            flight.made_directory = self.disk.make_publish_directory(pod, spec);
         }
     }
 

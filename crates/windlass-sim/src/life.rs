@@ -17,7 +17,7 @@ const SETTLING: u64 = 2 * 60 * 60 * 1000;
 const WATCHING: u64 = 75 * 60 * 1000;
 
 /// How a life is run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Whether to keep what happens, for people.
     pub trace: bool,
@@ -25,6 +25,19 @@ pub struct Options {
     pub planning: Planning,
     /// What is deliberately broken, to see that the checks notice.
     pub sabotage: Option<Sabotage>,
+    /// How many steps pass between two looks at everything, which take longer than the steps.
+    pub thorough_every: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            trace: false,
+            planning: Planning::Touched,
+            sabotage: None,
+            thorough_every: 16,
+        }
+    }
 }
 
 /// Ways to break the surroundings of the engine on purpose. Each must make a check fail, or the check is worth nothing.
@@ -57,6 +70,20 @@ pub struct Failure {
     pub message: String,
     /// When.
     pub at: Time,
+}
+
+impl Failure {
+    /// Is this the same thing gone wrong, though perhaps with other volumes and pods?
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.check == other.check && gist(&self.message) == gist(&other.message)
+    }
+}
+
+/// The words of a message without the names and numbers in it, up to where it becomes a description.
+fn gist(message: &str) -> Vec<&str> {
+    let is_name = |it: &&str| it.contains('/') || it.contains(|letter: char| letter.is_ascii_digit());
+    let words = message.split_whitespace().take_while(|it| !it.starts_with('{'));
+    words.filter(|it| !is_name(it)).take(12).collect()
 }
 
 /// What came of a life.
@@ -147,5 +174,18 @@ impl World {
             simulated: self.now.0,
             trace: Trace::into_lines(self.trace),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_alike_whatever_the_names() {
+        let failure = |message: &str| Failure { check: "x", message: message.into(), at: Time(0) };
+        let one = failure("csi/disk-1 is taken from pod-2, which wants it");
+        assert!(one.is_like(&failure("csi/disk-4 is taken from pod-7, which wants it")));
+        assert!(!one.is_like(&failure("csi/disk-1 is left behind")));
     }
 }

@@ -1,2 +1,94 @@
-//! skeleton
-fn main() {}
+//! `windlass-sim`: runs nodes' lives and says whether the engine kept its promises.
+
+use clap::{Parser, Subcommand};
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    thread,
+};
+use windlass_sim::{
+    campaign::Campaign,
+    demo,
+    life::{Options, run_seed},
+};
+
+/// Runs the real engine of windlass in simulated nodes that try to break it.
+///
+/// One seed is one node's life: pods come, change and go, drivers fail and hang, the process is killed between any two
+/// steps, the node reboots. The engine's promises are checked all the time; when the trouble ends, the node must settle.
+///
+/// Exit status: 0 if all promises were kept, 1 if one was broken, 2 if the arguments make no sense.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run many seeds and report
+    ///
+    /// Prints how often each kind of fault took effect and, for a failure, the seed and a trace made as short as
+    /// possible. The last line is a summary.
+    Run {
+        /// How many seeds to run
+        #[arg(long, value_name = "N")]
+        seeds: u64,
+        /// The first seed
+        #[arg(long, value_name = "S", default_value_t = 0)]
+        from: u64,
+        /// How many simulated days each node lives
+        #[arg(long, value_name = "D", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=366))]
+        days: u64,
+        /// How many threads to use [default: as many as there are processors]
+        #[arg(long, value_name = "J")]
+        jobs: Option<usize>,
+    },
+    /// Run one seed and print everything that happens
+    Replay {
+        /// The seed
+        seed: u64,
+        /// How many simulated days the node lives
+        #[arg(long, value_name = "D", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=366))]
+        days: u64,
+    },
+    /// Tell a short story of one node, in which nothing is left to chance
+    Demo,
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Run { seeds, from, days, jobs } => {
+            let jobs = jobs.or_else(|| thread::available_parallelism().ok().map(Into::into));
+            let campaign = Campaign { from, seeds, days, jobs: jobs.unwrap_or(1) };
+            let (results, text) = campaign.run_and_report();
+            print(&text);
+            exit(results.failures.is_empty())
+        }
+        Command::Replay { seed, days } => {
+            let options = Options { trace: true, ..Options::default() };
+            let report = run_seed(seed, days, &options);
+            print(&(report.trace.join("\n") + "\n"));
+            match &report.failure {
+                None => print(&format!("ok: seed {seed}, {} operations\n", report.operations)),
+                Some(failure) => print(&format!("FAILED: seed {seed}: {}: {}\n", failure.check, failure.message)),
+            }
+            exit(report.failure.is_none())
+        }
+        Command::Demo => {
+            let (text, kept) = demo::tell();
+            print(&text);
+            exit(kept)
+        }
+    }
+}
+
+/// Writes to standard output. A reader who has seen enough, such as `head`, is no failure.
+fn print(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
+}
+
+fn exit(kept: bool) -> ExitCode {
+    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

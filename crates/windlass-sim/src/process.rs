@@ -4,6 +4,7 @@
 //! remembers here is what any shell must, and what the checks need to judge the engine by what it was told.
 
 use crate::{
+    conditions::Refusal,
     describe::{describe, describe_notice},
     executor::Flight,
     faults::Fault,
@@ -31,6 +32,8 @@ pub struct Process {
     pub told: BTreeMap<usize, LogVersion>,
     /// What the engine was told a pod's name stands for, while the pod names it.
     pub resolved: BTreeMap<(usize, usize), VolumeId>,
+    /// The pods' volumes, by pod and index, of which the engine was told that they could not be looked up.
+    pub unknown: BTreeSet<(usize, usize)>,
     /// Which sources are complete, as far as the engine was told.
     pub complete: Vec<bool>,
     /// Which sources were ever complete in this life.
@@ -72,6 +75,7 @@ impl Process {
             flights: BTreeMap::new(),
             told: BTreeMap::new(),
             resolved: BTreeMap::new(),
+            unknown: BTreeSet::new(),
             complete: vec![false; sources],
             complete_once: vec![false; sources],
             looked_up_alone: BTreeSet::new(),
@@ -192,10 +196,14 @@ impl World {
         match verdict {
             Verdict::Grown { size_bytes } => {
                 self.conditions.sizes[index].recorded_bytes = Some(*size_bytes);
+                self.sources.forget_specs(index);
                 self.conditions.growth_refused.remove(&index);
             }
-            Verdict::Infeasible(_) | Verdict::InUse(_) => {
-                self.conditions.growth_refused.insert(index);
+            Verdict::Infeasible(_) => {
+                self.conditions.growth_refused.insert(index, Refusal::ThisSize);
+            }
+            Verdict::InUse(_) => {
+                self.conditions.growth_refused.insert(index, Refusal::InUse);
             }
             Verdict::Failed(_) => {}
         }

@@ -164,8 +164,8 @@ pub enum Behavior {
     ExpandNotSupported,
 }
 
-/// All ways in which a driver misbehaves.
-const BEHAVIORS: [Behavior; 13] = [
+/// The ways in which a driver misbehaves, but for growing volumes.
+const BEHAVIORS: [Behavior; 10] = [
     Behavior::FinalError,
     Behavior::TimeoutWithEffect,
     Behavior::TimeoutWithoutEffect,
@@ -176,6 +176,10 @@ const BEHAVIORS: [Behavior; 13] = [
     Behavior::RefusedWithEffect,
     Behavior::PartialStage,
     Behavior::PartialUnstage,
+];
+
+/// The ways in which a driver does not grow volumes.
+const RELUCTANCES: [Behavior; 3] = [
     Behavior::ExpandInUse,
     Behavior::ExpandInfeasible,
     Behavior::ExpandNotSupported,
@@ -335,7 +339,7 @@ impl Writer {
             let volume = rng.index(setting.volumes.len());
             self.add(day + rng.below(DAY), Stimulus::ContentChanges { volume });
         }
-        for _ in 0..rng.between(2, 10) {
+        for _ in 0..rng.between(2, 30) {
             let volume = rng.index(setting.volumes.len());
             self.add(day + rng.below(DAY), Stimulus::SizeGrows { volume });
         }
@@ -403,6 +407,15 @@ impl Writer {
                 behavior: *rng.pick(&BEHAVIORS),
                 per_mille: rng.between(100, 950) as u32,
                 lasts: rng.spread(MINUTE, 2 * HOUR),
+            };
+            self.add(day + rng.below(DAY), stimulus);
+        }
+        for _ in 0..often(rng, 600, 3) {
+            let stimulus = Stimulus::DriverFaulty {
+                driver,
+                behavior: *rng.pick(&RELUCTANCES),
+                per_mille: 900,
+                lasts: rng.spread(HOUR, 12 * HOUR),
             };
             self.add(day + rng.below(DAY), stimulus);
         }

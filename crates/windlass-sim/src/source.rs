@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use windlass_core::{
     Event,
     event::Containers,
-    ids::{Time, Version, VolumeId},
+    ids::{Time, Version},
     spec::{Phase, Pod, PodVolume, Use, VolumeSpec, Want},
 };
 
@@ -319,7 +319,7 @@ impl World {
     fn tell_pod(&mut self, pod: usize, version: LogVersion) {
         let (_, state) = self.sources.state_at(pod, version);
         let counted = self.setting.sources[self.setting.pods[pod].source].counted;
-        let shown = if counted { Version(version) } else { Version::NONE };
+        let shown = shown_version(counted, version);
         let uid = self.setting.pods[pod].uid.clone();
         let event = match state {
             PodState::Absent => Event::PodGone { uid, version: shown, containers: Containers::Stopped },
@@ -328,16 +328,24 @@ impl World {
         };
         if let Some(process) = &mut self.process {
             let told = process.told.entry(pod).or_default();
-            let news = version >= *told;
+            let (known, _) = self.sources.state_at(pod, *told);
+            let news = version >= known;
             *told = version.max(*told);
             process.slow_scan |= !process.found;
             if news {
                 process.resolved.retain(|(it, index), _| *it != pod || state.names(*index));
+                process.unknown.retain(|(it, _)| *it != pod);
                 if let Event::PodApplied(given) = &event {
                     for (index, used) in self.setting.pods[pod].uses.iter().enumerate() {
                         let named = given.volumes.iter().find(|it| it.name == used.outer);
-                        if let Some(PodVolume { want: Want::Volume(found), .. }) = named {
-                            process.resolved.insert((pod, index), found.spec.id.clone());
+                        match named.map(|it| &it.want) {
+                            Some(Want::Volume(found)) => {
+                                process.resolved.insert((pod, index), found.spec.id.clone());
+                            }
+                            Some(Want::Unknown { .. }) => {
+                                process.unknown.insert((pod, index));
+                            }
+                            Some(Want::Invalid { .. }) | None => {}
                         }
                     }
                 }
@@ -367,7 +375,7 @@ impl World {
         }
         let containers = if setting.lingering { Containers::MayRun } else { Containers::Stopped };
         let counted = setting.sources[source].counted;
-        let shown = if counted { Version(version) } else { Version::NONE };
+        let shown = shown_version(counted, version);
         if let Some(process) = &mut self.process {
             process.complete[source] = true;
             process.complete_once[source] = true;
@@ -502,19 +510,18 @@ impl World {
             }
         }
     }
+}
 
-    /// The volumes that a pod names, as the engine was told in this life.
-    pub(crate) fn told_volumes(&self, pod: usize) -> impl Iterator<Item = &VolumeId> {
-        let process = self.process.as_ref();
-        process.into_iter().flat_map(move |it| it.resolved.range((pod, 0)..(pod + 1, 0)).map(|(_, volume)| volume))
-    }
+/// A version as the engine is told it. An empty source is at version 0 here, which to the engine means not counting.
+fn shown_version(counted: bool, version: LogVersion) -> Version {
+    if counted { Version(version + 1) } else { Version::NONE }
 }
 
 fn state_words(state: PodState, version: LogVersion) -> String {
     match state {
-        PodState::Absent => format!("is gone (version {version})"),
-        PodState::Leaving(_) => format!("is gone but its containers run (version {version})"),
-        PodState::Present(phase, _) => format!("is {phase:?} (version {version})"),
+        PodState::Absent => format!("is gone (change {version})"),
+        PodState::Leaving(_) => format!("is gone but its containers run (change {version})"),
+        PodState::Present(phase, _) => format!("is {phase:?} (change {version})"),
     }
 }
 

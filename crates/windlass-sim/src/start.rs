@@ -13,6 +13,7 @@ use crate::{
 use windlass_core::{
     Config, Engine, Event,
     event::{Found, Place, Record},
+    ids::{PodUid, VolumeId},
     operation::Proof,
 };
 
@@ -204,13 +205,25 @@ impl World {
     }
 
     fn start_again(&mut self, start: Start) {
-        if start.corrupt
-            && let Some((pod, volume)) = self.disk.corrupt(self.luck(&[52, self.life]).next())
-        {
-            self.faults.add(Fault::CorruptRecord);
-            self.note(|| format!("the record of {volume} in pod {pod} is damaged"));
+        if start.corrupt {
+            self.damage_a_record();
         }
         self.schedule_in(start.down, Happening::ProcessStarts(start));
+    }
+
+    fn damage_a_record(&mut self) {
+        let pick = self.luck(&[52, self.life]).next();
+        // With the record of a mount that a driver is still making, nobody could ever find out whom to ask to undo it.
+        let calls = &self.calls;
+        let may = |pod: &PodUid, volume: &VolumeId| {
+            let place = Place::Publish(volume.clone(), pod.clone());
+            !calls.values().any(|it| it.place.as_ref() == Some(&place))
+        };
+        if let Some((pod, volume)) = self.disk.corrupt(pick, may) {
+            self.faults.add(Fault::CorruptRecord);
+            self.note(|| format!("the record of {volume} in pod {pod} is damaged"));
+            self.unrecognisable.insert(volume);
+        }
     }
 
     /// The machine starts anew, after an orderly shutdown.

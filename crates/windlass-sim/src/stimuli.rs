@@ -1,6 +1,7 @@
 //! What each entry of the script does to the world, how what lasts ends, and how everything is well again at the end.
 
 use crate::{
+    conditions::Refusal,
     driver::Window,
     faults::Fault,
     script::{Start, Stimulus},
@@ -209,7 +210,9 @@ impl World {
         if let Some(wanted) = &mut size.wanted_bytes {
             *wanted += GIBIBYTE;
             let wanted = *wanted;
-            self.conditions.growth_refused.remove(&volume);
+            if self.conditions.growth_refused.get(&volume) == Some(&Refusal::ThisSize) {
+                self.conditions.growth_refused.remove(&volume);
+            }
             self.sources.forget_specs(volume);
             self.note(|| format!("true: volume {volume} should have {wanted} bytes"));
             self.look_up_users(volume);

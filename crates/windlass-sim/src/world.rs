@@ -58,12 +58,16 @@ pub struct World {
     pub(crate) life: u64,
     pub(crate) boot: u64,
     pub(crate) kill: Option<PlannedKill>,
+    /// Volumes with a mount whose record was damaged. Until it is gone nobody can know which volume it is, so nobody can be
+    /// blamed for taking the volume away below it.
+    pub(crate) unrecognisable: BTreeSet<VolumeId>,
     /// How often each operation was tried, over all lives, so that each try has luck of its own.
     attempts: HashMap<u64, u64>,
     pub(crate) next_waiter: u64,
 
     pub(crate) planning: Planning,
     pub(crate) sabotage: Option<Sabotage>,
+    pub(crate) thorough_every: u64,
     pub(crate) faults: Counts,
     pub(crate) operations: u64,
     pub(crate) steps: u64,
@@ -174,10 +178,12 @@ impl World {
             life: 0,
             boot: 1,
             kill: None,
+            unrecognisable: BTreeSet::new(),
             attempts: HashMap::new(),
             next_waiter: 1,
             planning: options.planning,
             sabotage: options.sabotage,
+            thorough_every: options.thorough_every.max(1),
             faults: Counts::default(),
             operations: 0,
             steps: 0,
@@ -299,7 +305,9 @@ impl World {
         while self.failure.is_none() && self.next_at().is_some_and(|it| it <= end) {
             self.step();
         }
-        self.now = self.now.max(end);
+        if self.failure.is_none() {
+            self.now = self.now.max(end);
+        }
     }
 
     fn wake(&mut self, at: Time) {

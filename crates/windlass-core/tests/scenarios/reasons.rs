@@ -187,7 +187,7 @@ fn a_volume_for_want_of_something_names_it() {
     - ObjectMissing: secret s not found; for 0s; failures 1; waits on object Secret/s
     reasons of z:
     - BackingOff: stage failed; for 0s; failures 1; next in 500ms; waits on time
-    - DriverMissing: no client for nfs; for 0s; failures 1; waits on driver nfs
+    - DriverUnreachable: no client for nfs; for 0s; failures 1; waits on time
     ");
 }
 

@@ -259,7 +259,7 @@ fn a_call_that_found_its_driver_gone_is_repeated_when_it_registers() {
         driver ebs registered
     "#), @"
     #1 stage disk
-    why disk: BackingOff (stage failed) <- DriverMissing (no client for ebs)
+    why disk: BackingOff (stage failed) <- DriverUnreachable (no client for ebs)
     #2 stage disk
     ");
 }

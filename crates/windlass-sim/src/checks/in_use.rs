@@ -47,7 +47,8 @@ pub fn check_call(world: &World, call: CallId) -> Result<(), String> {
 
 fn judge(world: &World, volume: &VolumeId, what: &str) -> Result<(), String> {
     let plan = world.setting.volume(volume);
-    if !plan.is_some_and(|it| it.capabilities.attach == Attach::ByController) {
+    let by_controller = plan.is_some_and(|it| it.capabilities.attach == Attach::ByController);
+    if !by_controller || world.unrecognisable.contains(volume) {
         return Ok(());
     }
     if !world.apiserver.in_use.contains(volume) {

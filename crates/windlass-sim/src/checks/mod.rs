@@ -14,9 +14,6 @@ pub mod unknown;
 use crate::{driver::CallId, world::World};
 use windlass_core::Operation;
 
-/// How many steps pass between two looks at everything.
-const THOROUGH: u64 = 16;
-
 /// An operation is about to start.
 pub(crate) fn operation_started(world: &mut World, operation: &Operation) {
     let results = [
@@ -38,9 +35,14 @@ pub(crate) fn call_placed(world: &mut World, call: CallId) {
 
 /// Something happened, and everything that follows at once has followed.
 pub(crate) fn after_step(world: &mut World) {
+    if !world.unrecognisable.is_empty() {
+        let mut unrecognisable = std::mem::take(&mut world.unrecognisable);
+        unrecognisable.retain(|it| world.kernel.has_volume(it));
+        world.unrecognisable = unrecognisable;
+    }
     let result = in_use::check(world);
     world.verdict(in_use::NAME, result);
-    if world.steps.is_multiple_of(THOROUGH) {
+    if world.steps.is_multiple_of(world.thorough_every) {
         thorough(world);
     }
 }

@@ -5,12 +5,13 @@
 //! event or by a list in which the pod was missing. What has not reached it cannot be held against it; but where nothing
 //! reached it, or the state it was told of wants the volume, taking it away was a guess.
 
-use crate::world::World;
+use crate::{source::PodState, world::World};
 use windlass_core::{
     Operation,
     event::Place,
     ids::{PodUid, VolumeId},
     operation::Action,
+    spec::Phase,
 };
 
 /// What the check is called.
@@ -41,8 +42,8 @@ fn check_unpublish(world: &World, volume: &VolumeId, uid: &PodUid) -> Result<(),
     let (since, state) = world.sources.state_at(pod, told);
     let keep = world.setting.keep_terminated;
     let uses = &world.setting.pods[pod].uses;
-    let wanted = (0..uses.len()).any(|it| world.setting.id(pod, it) == volume && state.wants(it, keep));
-    if wanted && !uses.iter().any(|it| it.invalid) {
+    let names = |index: usize| !uses[index].invalid && world.setting.id(pod, index) == volume;
+    if (0..uses.len()).any(|it| names(it) && state.wants(it, keep)) {
         return Err(format!("{volume} is taken from pod {uid}, which wants it in version {since}"));
     }
     Ok(())
@@ -57,11 +58,17 @@ fn check_volume(world: &World, operation: &Operation) -> Result<(), String> {
     for ((pod, index), named) in &process.resolved {
         let told = process.told.get(pod).copied().unwrap_or(0);
         let (_, state) = world.sources.state_at(*pod, told);
-        let uid = &world.setting.pods[*pod].uid;
-        let has_it = world.kernel.visible(&Place::Publish(volume.clone(), uid.clone())).is_some();
-        if named == volume && state.wants(*index, world.setting.keep_terminated) && has_it {
-            let kind = operation.action.kind();
-            return Err(format!("{kind} of {volume} starts while pod {uid} has it and wants it"));
+        if named != volume || !matches!(state, PodState::Present(Phase::Running, _)) || !state.names(*index) {
+            continue;
+        }
+        let plan = &world.setting.pods[*pod];
+        let used = &world.setting.volumes[plan.uses[*index].volume];
+        let has_it = world.kernel.visible(&Place::Publish(volume.clone(), plan.uid.clone())).is_some();
+        // Staged with another label it is of no use to the pod, and must be staged anew.
+        let wrong_label = used.labelled && operation.action == Action::Unstage;
+        if has_it || !wrong_label {
+            let (kind, uid) = (operation.action.kind(), &plan.uid);
+            return Err(format!("{kind} of {volume} starts while pod {uid} wants it"));
         }
     }
     Ok(())

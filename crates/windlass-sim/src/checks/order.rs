@@ -26,6 +26,7 @@ pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
         {
             Err(format!("{volume} is published without being staged"))
         }
+        Action::Unstage | Action::Detach if world.unrecognisable.contains(volume) => Ok(()),
         Action::Unstage => {
             let holder = world
                 .kernel

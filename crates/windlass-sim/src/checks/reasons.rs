@@ -1,0 +1,245 @@
+//! I-7, every wait has a reason: whatever is not settled says why, and what it says is true.
+
+use crate::{process::Process, world::World};
+use windlass_core::{
+    ids::{PodUid, VolumeId},
+    operation::Kind,
+    reason::{Code, Reason, WaitsOn},
+    snapshot::{MountView, Snapshot, StepView, VolumeView},
+    spec::Phase,
+};
+
+use crate::source::PodState;
+
+/// What the check is called.
+pub const NAME: &str = "every wait has a reason (I-7)";
+
+/// Judges all reasons that the engine gives at this moment.
+pub fn check(world: &World, snapshot: &Snapshot) -> Result<(), String> {
+    let Some(process) = &world.process else {
+        return Ok(());
+    };
+    operations_are_those_that_run(process, snapshot)?;
+    for volume in &snapshot.volumes {
+        let about = || format!("volume {}", volume.id);
+        // A volume that can do nothing before pods let go of it leaves it to their mounts to say why they do not.
+        let silent = volume.reasons.is_empty() && volume.mounts.iter().all(|it| it.reasons.is_empty());
+        if (in_motion(volume.attach) || in_motion(volume.stage)) && silent {
+            return Err(format!("{} is not settled and does not say why: {volume:?}", about()));
+        }
+        for reason in &volume.reasons {
+            let judge = Judge { world, process, snapshot, volume, mount: None };
+            judge.reason(reason).map_err(|it| format!("{}: {it}: {reason:?}", about()))?;
+        }
+        for mount in &volume.mounts {
+            let about = || format!("volume {} of pod {}", volume.id, mount.pod);
+            if in_motion(mount.publish) && mount.reasons.is_empty() {
+                return Err(format!("{} is not settled and does not say why: {mount:?}", about()));
+            }
+            for reason in &mount.reasons {
+                let judge = Judge { world, process, snapshot, volume, mount: Some(mount) };
+                judge.reason(reason).map_err(|it| format!("{}: {it}: {reason:?}", about()))?;
+            }
+        }
+    }
+    pods_explain_themselves(world, process)
+}
+
+/// Is a step neither here nor gone?
+fn in_motion(step: StepView) -> bool {
+    match step {
+        StepView::Doing | StepView::Undoing | StepView::Uncertain(_) => true,
+        StepView::Absent | StepView::Held => false,
+    }
+}
+
+fn operations_are_those_that_run(process: &Process, snapshot: &Snapshot) -> Result<(), String> {
+    let shown: Vec<_> = snapshot.operations.iter().map(|it| it.id).collect();
+    let running: Vec<_> = process.flights.keys().copied().collect();
+    if shown != running {
+        return Err(format!("operations {shown:?} are shown as running, but {running:?} run"));
+    }
+    for view in &snapshot.operations {
+        let deadline = process.flights[&view.id].operation.deadline;
+        if view.hung != (deadline <= snapshot.now) {
+            return Err(format!("operation {} has its deadline at {deadline:?}, but: {view:?}", view.id));
+        }
+    }
+    Ok(())
+}
+
+/// A pod that runs and lacks a volume can say why.
+fn pods_explain_themselves(world: &World, process: &Process) -> Result<(), String> {
+    for (pod, told) in &process.told {
+        let (_, PodState::Present(Phase::Running, _)) = world.sources.state_at(*pod, *told) else {
+            continue;
+        };
+        let uid = &world.setting.pods[*pod].uid;
+        let Some(status) = process.engine.pod_status(uid) else {
+            return Err(format!("pod {uid} was told and is not known"));
+        };
+        for name in &status.unmounted {
+            if process.engine.explain(uid, name).is_empty() {
+                return Err(format!("{name} of pod {uid} is not mounted and does not say why"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Compares reasons of one volume, or of a pod's mount of it, with what is so.
+struct Judge<'a> {
+    world: &'a World,
+    process: &'a Process,
+    snapshot: &'a Snapshot,
+    volume: &'a VolumeView,
+    mount: Option<&'a MountView>,
+}
+
+impl Judge<'_> {
+    fn reason(&self, reason: &Reason) -> Result<(), &'static str> {
+        if reason.text.is_empty() {
+            return Err("the reason has no text");
+        }
+        if reason.since > self.snapshot.now {
+            return Err("the reason holds since a moment that has not come");
+        }
+        if let WaitsOn::Operation(id) = reason.waits_on
+            && !self.process.flights.contains_key(&id)
+        {
+            return Err("it waits for an operation that does not run");
+        }
+        let kind_runs = |kinds: &[Kind]| match self.operation_kind(reason) {
+            Some(kind) if kinds.contains(&kind) => Ok(()),
+            Some(_) | None => Err("it names an operation of another kind"),
+        };
+        match reason.code {
+            Code::Mounted | Code::Idle => Err("that is no reason to wait"),
+            Code::Attaching => kind_runs(&[Kind::Attach]),
+            Code::Staging => kind_runs(&[Kind::Stage]),
+            Code::Publishing | Code::Refreshing => kind_runs(&[Kind::Publish]),
+            Code::Expanding => kind_runs(&[Kind::Expand]),
+            Code::Unpublishing => kind_runs(&[Kind::Unpublish]),
+            Code::Unstaging => kind_runs(&[Kind::Unstage]),
+            Code::Detaching => kind_runs(&[Kind::Detach]),
+            Code::Hung => self.is_hung(reason),
+            Code::VolumeBusy => match &reason.waits_on {
+                WaitsOn::Operation(id) if self.flies_for_this_volume(*id) => Ok(()),
+                _ => Err("it waits for an operation of another volume"),
+            },
+            Code::BackingOff => match reason.next_try {
+                Some(at) if at > self.snapshot.now && reason.attempts > 0 => Ok(()),
+                Some(_) | None => Err("it backs off without a next try to come"),
+            },
+            Code::DriverMissing => match &reason.waits_on {
+                // It may have failed for want of the driver a moment before that registered or was known to be gone.
+                WaitsOn::Driver(name) if reason.attempts == 0 && self.is_registered(name.as_str()) => {
+                    Err("the driver is registered")
+                }
+                _ => Ok(()),
+            },
+            Code::DiskNotRead if self.process.disk_read => Err("the disk was read"),
+            Code::SourceIncomplete if self.process.complete.iter().all(|it| *it) => Err("all sources are complete"),
+            Code::AttachmentsUnknown if self.process.attachments_complete => Err("all attachments were told"),
+            Code::WaitingForAttacher | Code::AttachFailed | Code::AttachLimit | Code::AttachmentLost
+                if self.is_attached() =>
+            {
+                Err("it was told to be attached")
+            }
+            Code::NotStaged if self.volume.stage == StepView::Held => Err("it is staged"),
+            Code::OtherPod => match &reason.waits_on {
+                WaitsOn::Pod(other) if self.other_pod_has_it(other) => Ok(()),
+                _ => Err("no other pod has it"),
+            },
+            Code::LabelConflict => match &reason.waits_on {
+                WaitsOn::Pod(other) if self.is_other_pod(other) => Ok(()),
+                _ => Err("no other pod wants it"),
+            },
+            Code::Uncertain | Code::MountVanished | Code::MountReplaced if !self.is_uncertain() => {
+                Err("nothing is uncertain")
+            }
+            Code::LookupFailed if !self.a_lookup_failed() => Err("no look-up failed"),
+            Code::DiskNotRead
+            | Code::SourceIncomplete
+            | Code::AttachmentsUnknown
+            | Code::WaitingForAttacher
+            | Code::AttachFailed
+            | Code::AttachLimit
+            | Code::AttachmentLost
+            | Code::NotStaged
+            | Code::Uncertain
+            | Code::MountVanished
+            | Code::MountReplaced
+            | Code::LookupFailed
+            | Code::Failed
+            | Code::ObjectMissing
+            | Code::NotAttached
+            | Code::NotReported
+            | Code::LabelMismatch
+            | Code::IdentityChanged
+            | Code::Invalid
+            | Code::PodStopping
+            | Code::ExpansionPending => Ok(()),
+        }
+    }
+
+    fn operation_kind(&self, reason: &Reason) -> Option<Kind> {
+        let WaitsOn::Operation(id) = reason.waits_on else {
+            return None;
+        };
+        Some(self.process.flights.get(&id)?.operation.action.kind())
+    }
+
+    fn is_hung(&self, reason: &Reason) -> Result<(), &'static str> {
+        let WaitsOn::Operation(id) = reason.waits_on else {
+            return Err("it names no operation");
+        };
+        match self.process.flights.get(&id) {
+            Some(flight) if flight.operation.deadline <= self.snapshot.now => Ok(()),
+            Some(_) | None => Err("the operation still has time"),
+        }
+    }
+
+    fn flies_for_this_volume(&self, id: windlass_core::ids::OperationId) -> bool {
+        let flight = self.process.flights.get(&id);
+        flight.is_some_and(|it| *it.operation.volume() == self.volume.id)
+    }
+
+    fn is_registered(&self, name: &str) -> bool {
+        let drivers = &self.world.setting.drivers;
+        self.process.drivers.iter().any(|it| drivers[*it].as_str() == name)
+    }
+
+    fn is_attached(&self) -> bool {
+        let volume: &VolumeId = &self.volume.id;
+        let told = self.process.attachments.get(volume);
+        told.is_some_and(|(_, it)| matches!(it, windlass_core::event::Attachment::Attached { .. }))
+    }
+
+    fn is_other_pod(&self, other: &PodUid) -> bool {
+        self.mount.is_none_or(|it| it.pod != *other) && self.volume.mounts.iter().any(|it| it.pod == *other)
+    }
+
+    fn other_pod_has_it(&self, other: &PodUid) -> bool {
+        let has = |it: &MountView| it.pod == *other && it.publish != StepView::Absent;
+        self.is_other_pod(other) && self.volume.mounts.iter().any(has)
+    }
+
+    fn is_uncertain(&self) -> bool {
+        // While a call tries again, what it may find there is as uncertain as before.
+        let uncertain = |step| matches!(step, StepView::Uncertain(_) | StepView::Doing | StepView::Undoing);
+        // The chain of a mount that waits for its volume goes on with the volume's own reasons.
+        self.mount.is_some_and(|it| uncertain(it.publish))
+            || uncertain(self.volume.stage)
+            || uncertain(self.volume.attach)
+    }
+
+    fn a_lookup_failed(&self) -> bool {
+        let Some(pod) = self.mount.and_then(|it| self.world.pod_index(&it.pod)) else {
+            return false;
+        };
+        // A volume that cannot be what the pod says is as little known as one that could not be looked up.
+        let invalid = self.world.setting.pods[pod].uses.iter().any(|it| it.invalid);
+        invalid || self.process.unknown.range((pod, 0)..(pod + 1, 0)).next().is_some()
+    }
+}

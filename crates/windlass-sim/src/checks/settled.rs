@@ -1,0 +1,202 @@
+//! Once all trouble has ended the node settles: everything wanted is mounted, nothing unwanted is left, everybody who
+//! waited was answered, and what is in use stands reported, no more and no less.
+
+use crate::{describe::place_words, kernel::Maker, process::Process, source::PodState, world::World};
+use std::collections::BTreeSet;
+use windlass_core::{
+    event::Place,
+    ids::VolumeId,
+    reason::Code,
+    spec::{Access, Attach, Phase},
+};
+
+/// What the check is called.
+pub const NAME: &str = "settled";
+
+/// Judges a node in which nothing should happen any more.
+pub fn check(world: &World) -> Result<(), String> {
+    let Some(process) = &world.process else {
+        return Err("no process runs".into());
+    };
+    if let Some(wait) = process.waiters.values().next() {
+        return Err(format!("nobody answered {wait:?}"));
+    }
+    everything_wanted_is_mounted(world, process)?;
+    nothing_unwanted_is_left(world)?;
+    everything_has_grown(world, process)?;
+    in_use_is_exact(world, process)
+}
+
+fn everything_wanted_is_mounted(world: &World, process: &Process) -> Result<(), String> {
+    for (pod, plan) in world.setting.pods.iter().enumerate() {
+        let state = world.sources.state(pod);
+        let PodState::Present(Phase::Running, _) = state else {
+            continue;
+        };
+        let mounted = process.engine.mounted_volumes(&plan.uid);
+        for (index, used) in plan.uses.iter().enumerate() {
+            if !state.names(index) || used.invalid {
+                continue;
+            }
+            let place = Place::Publish(world.setting.id(pod, index).clone(), plan.uid.clone());
+            let is_there = world.kernel.visible(&place).is_some_and(|it| it.maker == Maker::Ours);
+            if mounted.contains_key(&used.outer) && is_there {
+                continue;
+            }
+            let reasons = process.engine.explain(&plan.uid, &used.outer);
+            if !reasons.iter().any(|it| is_lasting(world, pod, index, it.code)) {
+                return Err(format!("{} of pod {} is wanted and not mounted: {reasons:?}", used.outer, plan.uid));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// May a volume stay away for this reason, because two pods want what only one can have?
+fn is_lasting(world: &World, pod: usize, index: usize, code: Code) -> bool {
+    let volume = world.setting.id(pod, index);
+    let label = &world.setting.pods[pod].label;
+    let plan = &world.setting.volumes[world.setting.pods[pod].uses[index].volume];
+    let mut others = (0..world.setting.pods.len()).filter(|it| *it != pod && wants(world, *it, volume));
+    match code {
+        Code::OtherPod => others.any(|it| {
+            let uid = world.setting.pods[it].uid.clone();
+            world.kernel.visible(&Place::Publish(volume.clone(), uid)).is_some()
+        }),
+        Code::LabelConflict | Code::LabelMismatch => {
+            plan.labelled && others.any(|it| world.setting.pods[it].label != *label)
+        }
+        _ => false,
+    }
+}
+
+fn wants(world: &World, pod: usize, volume: &VolumeId) -> bool {
+    let uses = world.setting.pods[pod].uses.iter().enumerate();
+    let state = world.sources.state(pod);
+    let keep = world.setting.keep_terminated;
+    uses.into_iter().any(|(index, used)| {
+        !used.invalid && state.wants(index, keep) && world.setting.id(pod, index) == volume
+    })
+}
+
+/// May a pod keep what it has? It may keep everything while one of its names is no volume, for that could be any.
+fn may_keep(world: &World, pod: usize, volume: &VolumeId) -> bool {
+    let state = world.sources.state(pod);
+    let keep = world.setting.keep_terminated;
+    let uses = world.setting.pods[pod].uses.iter().enumerate();
+    let puzzling = uses.into_iter().any(|(index, used)| used.invalid && state.wants(index, keep));
+    puzzling || wants(world, pod, volume)
+}
+
+fn anybody_may_keep(world: &World, volume: &VolumeId) -> bool {
+    (0..world.setting.pods.len()).any(|it| may_keep(world, it, volume))
+}
+
+fn nothing_unwanted_is_left(world: &World) -> Result<(), String> {
+    for place in world.kernel.ours() {
+        let wanted = match place {
+            Place::Stage(volume) => anybody_may_keep(world, volume),
+            Place::Publish(volume, uid) => world.pod_index(uid).is_some_and(|it| may_keep(world, it, volume)),
+        };
+        if !wanted {
+            return Err(format!("something is left {}", place_words(place)));
+        }
+    }
+    let unwanted = |volume: &&VolumeId| !anybody_may_keep(world, volume);
+    if let Some(volume) = world.drivers.iter().flat_map(|it| &it.sessions).find(unwanted) {
+        return Err(format!("a driver's session for {volume} is left"));
+    }
+    if let Some(volume) = world.node_attached.iter().find(unwanted) {
+        return Err(format!("{volume} is still attached by this node"));
+    }
+    if let Some(volume) = world.attacher.busy().find(unwanted) {
+        return Err(format!("{volume} is still attached by the controller"));
+    }
+    nothing_unwanted_is_on_disk(world)
+}
+
+fn nothing_unwanted_is_on_disk(world: &World) -> Result<(), String> {
+    for directory in world.disk.published() {
+        let (pod, volume) = (directory.pod, directory.volume);
+        if !world.pod_index(pod).is_some_and(|it| may_keep(world, it, volume)) {
+            return Err(format!("the directory of {volume} below pod {pod} is left"));
+        }
+    }
+    for pod in world.disk.pods() {
+        if world.pod_index(pod).is_some_and(|it| world.sources.state(it) == PodState::Absent) {
+            return Err(format!("the directory of pod {pod} is left"));
+        }
+    }
+    if let Some(record) = world.disk.staged().find(|it| !anybody_may_keep(world, &it.spec.id)) {
+        return Err(format!("the record of {} as staged is left", record.spec.id));
+    }
+    if let Some(record) = world.disk.attached().find(|it| !anybody_may_keep(world, &it.spec.id)) {
+        return Err(format!("the record of {} as attached is left", record.spec.id));
+    }
+    Ok(())
+}
+
+/// Volumes have the size that is wanted, unless their driver said that this cannot be.
+fn everything_has_grown(world: &World, process: &Process) -> Result<(), String> {
+    for (pod, plan) in world.setting.pods.iter().enumerate() {
+        let PodState::Present(Phase::Running, _) = world.sources.state(pod) else {
+            continue;
+        };
+        let mounted = process.engine.mounted_volumes(&plan.uid);
+        for used in plan.uses.iter().filter(|it| mounted.contains_key(&it.outer)) {
+            let size = world.conditions.sizes[used.volume];
+            let refused = world.conditions.growth_refused.contains_key(&used.volume);
+            if used.access == Access::ReadWrite && !refused && size.recorded_bytes < size.wanted_bytes {
+                return Err(format!("{} of pod {} has not grown: {size:?}", used.outer, plan.uid));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn in_use_is_exact(world: &World, process: &Process) -> Result<(), String> {
+    let Some(in_use) = process.engine.volumes_in_use() else {
+        return Err("what is in use cannot be reported".into());
+    };
+    let said: BTreeSet<VolumeId> = in_use.volumes.into_iter().collect();
+    let stored = &world.apiserver.in_use;
+    if said != *stored {
+        return Err(format!("{said:?} are in use, but {stored:?} stand reported"));
+    }
+    if let Some(volume) = said.iter().find(|it| !anybody_may_keep(world, it)) {
+        return Err(format!("{volume} is reported in use and nobody wants it"));
+    }
+    for (pod, plan) in world.setting.pods.iter().enumerate() {
+        let state = world.sources.state(pod);
+        for (index, used) in plan.uses.iter().enumerate() {
+            let attach = world.setting.volumes[used.volume].capabilities.attach;
+            let wanted = matches!(state, PodState::Present(Phase::Running, _)) && state.names(index) && !used.invalid;
+            let volume = world.setting.id(pod, index);
+            if wanted && attach != Attach::NotNeeded && !stored.contains(volume) {
+                return Err(format!("{volume} is wanted by pod {} and not reported in use", plan.uid));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Judges a node from which all pods have gone.
+pub fn check_nothing_left(world: &World) -> Result<(), String> {
+    let Some(process) = &world.process else {
+        return Err("no process runs".into());
+    };
+    if let Some(place) = world.kernel.places().next() {
+        return Err(format!("something is left {}", place_words(place)));
+    }
+    if let Some(volume) = world.apiserver.listed().next() {
+        return Err(format!("{volume} is still listed as attached"));
+    }
+    let snapshot = process.engine.snapshot();
+    if let Some(volume) = snapshot.volumes.first() {
+        return Err(format!("the engine still knows {volume:?}"));
+    }
+    if let Some(pod) = snapshot.pods.first() {
+        return Err(format!("the engine still knows {pod:?}"));
+    }
+    Ok(())
+}
