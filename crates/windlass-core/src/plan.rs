@@ -302,6 +302,9 @@ impl<'a> Planner<'a> {
         } else if let Some(wait) = self.obstacle(index) {
             return Next::Wait(wait);
         }
+        if let Some(wait) = self.missing_ground() {
+            return Next::Wait(wait);
+        }
         let others = match self.volume.spec.capabilities.concurrency {
             Concurrency::PodsOverlap if !self.draining => None,
             Concurrency::Alone | Concurrency::ReleasesOverlap | Concurrency::PodsOverlap => {
@@ -326,7 +329,16 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// What stands between a pod and its publish, apart from other operations.
+    /// The step that must be held before a mount is made or brought up to date.
+    fn missing_ground(&self) -> Option<Wait> {
+        if !matches!(self.attachedness(), Attachedness::Ready) {
+            return Some(Wait::Attach);
+        }
+        let staged = !self.volume.spec.capabilities.stage || self.volume.stage.held().is_some();
+        (!staged).then_some(Wait::Stage)
+    }
+
+    /// What stands between a pod and a volume that it does not have, apart from other operations.
     fn obstacle(&self, index: usize) -> Option<Wait> {
         let volume = self.volume;
         let mount = &volume.mounts[index];
@@ -344,13 +356,7 @@ impl<'a> Planner<'a> {
         {
             return Some(Wait::OtherPod(other));
         }
-        if self.is_labelled_otherwise(index) {
-            return Some(Wait::LabelMismatch);
-        }
-        if !matches!(self.attachedness(), Attachedness::Ready) {
-            return Some(Wait::Attach);
-        }
-        (volume.spec.capabilities.stage && volume.stage.held().is_none()).then_some(Wait::Stage)
+        self.is_labelled_otherwise(index).then_some(Wait::LabelMismatch)
     }
 
     /// The pod that has a volume which only one may have (E-122). Of two that may have it, the first goes on.

@@ -1,0 +1,78 @@
+//! The checks can fail: each way of breaking the engine's surroundings on purpose is noticed by the check that should.
+
+use windlass_sim::{
+    checks::{
+        in_use, nothing_wanted_is_taken, one_at_a_time, proof, restart, settled, unknown,
+    },
+    life::{Options, Sabotage, plan, run_seed},
+    minimise::minimise,
+};
+
+/// How many lives a sabotage may take to be noticed.
+const LIVES: u64 = 40;
+
+/// The first seed in which the check notices, and what it said.
+fn noticed(sabotage: Sabotage, check: &str) -> (u64, String) {
+    let options = Options { sabotage: Some(sabotage), ..Options::default() };
+    let mut others = Vec::new();
+    for seed in 0..LIVES {
+        match run_seed(seed, 1, &options).failure {
+            Some(failure) if failure.check == check => return (seed, failure.message),
+            Some(failure) => others.push(failure.check),
+            None => {}
+        }
+    }
+    panic!("{sabotage:?} was not noticed by {check:?}, only by {others:?}");
+}
+
+#[test]
+fn a_list_without_a_pod_that_is_there_is_noticed() {
+    noticed(Sabotage::ForgetsPods, nothing_wanted_is_taken::NAME);
+}
+
+#[test]
+fn an_operation_that_starts_twice_is_noticed() {
+    noticed(Sabotage::StartsTwice, one_at_a_time::NAME);
+}
+
+#[test]
+fn a_report_that_is_not_stored_is_noticed() {
+    noticed(Sabotage::ForgetsReports, in_use::NAME);
+}
+
+#[test]
+fn a_mount_on_a_drivers_word_alone_is_noticed() {
+    noticed(Sabotage::TrustsDrivers, proof::NAME);
+}
+
+#[test]
+fn a_doubt_taken_for_a_refusal_is_noticed() {
+    noticed(Sabotage::GuessesRefused, unknown::NAME);
+}
+
+#[test]
+fn a_start_that_does_not_look_at_the_mounts_is_noticed() {
+    noticed(Sabotage::ScansBlindly, restart::NAME);
+}
+
+#[test]
+fn a_directory_left_behind_is_noticed() {
+    noticed(Sabotage::LeavesDirectories, "pod directory");
+}
+
+#[test]
+fn a_result_that_never_comes_is_noticed() {
+    let (_, message) = noticed(Sabotage::LosesResults, settled::NAME);
+    assert!(message.contains("not mounted") || message.contains("left"), "{message}");
+}
+
+#[test]
+fn a_failing_life_is_made_much_shorter_and_fails_alike() {
+    let options = Options { sabotage: Some(Sabotage::TrustsDrivers), ..Options::default() };
+    let (seed, _) = noticed(Sabotage::TrustsDrivers, proof::NAME);
+    let (setting, script) = plan(seed, 1);
+    let short = minimise(&setting, &script, &options).expect("it fails");
+    assert!(short.entries.len() * 10 < script.entries.len(), "{} entries are left", short.entries.len());
+    assert!(short.report.failure.is_some_and(|it| it.check == proof::NAME));
+    assert!(short.report.trace.iter().any(|it| it.contains("BROKEN")));
+}
