@@ -162,7 +162,9 @@ impl Engine {
             Event::FoundAttached { spec, device } => self.found_attached(&spec, device),
             Event::FoundStaged(found) => self.found_staged(found),
             Event::FoundPublished { pod, found } => self.found_published(&pod, found),
-            Event::FoundUnreadable { pod, plugin, inner_name } => self.found_unreadable(&pod, plugin, inner_name),
+            Event::FoundUnreadable { pod, plugin, inner_name, mode } => {
+                self.found_unreadable(&pod, plugin, inner_name, mode);
+            }
             Event::FoundPod(uid) => self.found_pod(&uid),
             Event::DiskRead => self.disk_read(),
             Event::OperationEnded { id, outcome } => self.operation_ended(id, outcome),

@@ -6,7 +6,7 @@ use crate::{
         VolumeId, WaiterId,
     },
     operation::{Outcome, Proof},
-    spec::{Pod, VolumeSpec},
+    spec::{Mode, Pod, VolumeSpec},
 };
 use alloc::sync::Arc;
 
@@ -98,6 +98,8 @@ pub enum Event {
         plugin: PluginName,
         /// Its own directory's name.
         inner_name: InnerName,
+        /// Whether that directory is where directories or where devices are (E-193).
+        mode: Mode,
     },
     /// Start: this pod has a directory.
     FoundPod(PodUid),

@@ -64,7 +64,7 @@ impl Engine {
         self.lose_if_unclaimed(pod);
     }
 
-    pub(crate) fn found_unreadable(&mut self, uid: &PodUid, plugin: PluginName, inner_name: InnerName) {
+    pub(crate) fn found_unreadable(&mut self, uid: &PodUid, plugin: PluginName, inner_name: InnerName, mode: Mode) {
         if uid.as_str().is_empty() {
             self.odd(Oddity::EmptyName, format!("found {plugin} {inner_name} of a pod without a uid"));
             return;
@@ -73,7 +73,7 @@ impl Engine {
         let pod = self.pod_entry(uid);
         let here = |it: &&VolumeKey| {
             let spec = &self.volumes[**it].spec;
-            spec.plugin == plugin && spec.inner_name == inner_name
+            spec.plugin == plugin && spec.inner_name == inner_name && spec.mode == mode
         };
         // The pod names a volume of this place: it will be set up again, and is known to have been there (E-199).
         if let Some(key) = self.world.pods[pod].mounts.iter().find(here).copied() {
@@ -85,12 +85,12 @@ impl Engine {
             return;
         }
         let spec = Arc::new(VolumeSpec {
-            id: VolumeId::from(format!("unreadable/{plugin}/{uid}/{inner_name}").as_str()),
+            id: VolumeId::from(format!("unreadable/{mode:?}/{plugin}/{uid}/{inner_name}").as_str()),
             plugin,
             driver: None,
             inner_name,
             capabilities: Capabilities::default(),
-            mode: Mode::Filesystem,
+            mode,
             sharing: Sharing::Shared,
             group: None,
             size: Default::default(),

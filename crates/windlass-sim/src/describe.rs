@@ -44,7 +44,7 @@ pub fn describe(event: &Event) -> String {
             found.spec.id,
             found_words(&found.record, found.seen.is_some())
         ),
-        Event::FoundUnreadable { pod, plugin, inner_name } => {
+        Event::FoundUnreadable { pod, plugin, inner_name, .. } => {
             format!("found: {plugin} {inner_name} in pod {pod}, without a readable record")
         }
         Event::FoundPod(pod) => format!("found: a directory of pod {pod}"),

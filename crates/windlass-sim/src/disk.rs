@@ -83,14 +83,6 @@ struct PublishDirectory {
     record: Layered<Option<File>>,
 }
 
-impl PublishDirectory {
-    /// May its record become unreadable? The record of a raw device is kept apart from it and written as a whole, because
-    /// [`FoundUnreadable`](windlass_core::Event::FoundUnreadable) can only tell of directories.
-    fn can_be_damaged(&self) -> bool {
-        self.mode == Mode::Filesystem
-    }
-}
-
 /// The disk.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
@@ -248,6 +240,7 @@ impl Disk {
             volume,
             plugin: &it.plugin,
             inner_name: &it.inner_name,
+            mode: it.mode,
             record: match &it.record.now {
                 Some(File::Whole(record)) => Some(record),
                 Some(File::Torn) | None => None,
@@ -257,7 +250,7 @@ impl Disk {
 
     /// Somebody damages the `pick`th of the records that may be damaged; says which.
     pub fn corrupt(&mut self, pick: u64, may: impl Fn(&PodUid, &VolumeId) -> bool) -> Option<(PodUid, VolumeId)> {
-        let whole = |it: &PublishDirectory| it.can_be_damaged() && matches!(it.record.now, Some(File::Whole(_)));
+        let whole = |it: &PublishDirectory| matches!(it.record.now, Some(File::Whole(_)));
         let candidates = self.published.iter().filter(|((pod, volume), it)| whole(it) && may(pod, volume));
         let candidates: Vec<(PodUid, VolumeId)> = candidates.map(|(names, _)| names.clone()).collect();
         let index = pick.checked_rem(candidates.len() as u64)?;
@@ -318,7 +311,7 @@ impl Disk {
                 directory.record.now = directory.record.durable.clone();
             }
         }
-        let half_written = self.published.values_mut().filter(|it| it.can_be_damaged() && !it.record.is_synced() && it.record.now.is_some());
+        let half_written = self.published.values_mut().filter(|it| !it.record.is_synced() && it.record.now.is_some());
         for directory in half_written {
             if rng.chance(600) {
                 directory.record.now = Some(File::Torn);
@@ -358,6 +351,8 @@ pub struct Published<'a> {
     pub plugin: &'a PluginName,
     /// The directory's own name.
     pub inner_name: &'a InnerName,
+    /// Whether it is among the directories or among the devices, which is in the path too.
+    pub mode: Mode,
     /// Its record, if that can be read.
     pub record: Option<&'a MountRecord>,
 }

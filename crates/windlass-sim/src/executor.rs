@@ -20,7 +20,6 @@ use windlass_core::{
     event::{Place, Record},
     ids::{OperationId, Time},
     operation::{Action, Cause, Done, Earlier, Kind, Outcome, Proof, Trouble},
-    spec::Mode,
 };
 
 /// How long the disk keeps writes in memory before it writes them back by itself.
@@ -104,8 +103,8 @@ impl World {
         }
         let flight = Flight {
             next: match operation.action.kind() {
-                Kind::Publish if operation.spec.mode == Mode::Filesystem => Next::MakeDirectory,
-                Kind::Publish | Kind::Attach | Kind::Stage | Kind::Unpublish | Kind::Unstage | Kind::Detach => {
+                Kind::Publish => Next::MakeDirectory,
+                Kind::Attach | Kind::Stage | Kind::Unpublish | Kind::Unstage | Kind::Detach => {
                     Next::WriteIntent
                 }
                 Kind::Expand => Next::Call,
@@ -151,6 +150,7 @@ impl World {
                     it.pod == pod
                         && *it.plugin == spec.plugin
                         && *it.inner_name == spec.inner_name
+                        && it.mode == spec.mode
                 });
                 let volume = named.map_or(volume, |it| it.volume);
                 Some(Place::Publish(volume.clone(), pod.clone()))
@@ -196,14 +196,12 @@ impl World {
     fn take_step(&mut self, flight: &mut Flight) -> Next {
         match flight.next {
             Next::MakeDirectory => {
-                self.make_directory(flight);
+                if let (Action::Publish { pod, .. }, spec) = (&flight.operation.action, &flight.operation.spec) {
+                    flight.made_directory = self.disk.make_publish_directory(pod, spec);
+                }
                 Next::WriteIntent
             }
             Next::WriteIntent => {
-                // Raw devices have their directory and record made at once; see `disk`.
-                if flight.operation.spec.mode == Mode::Block {
-                    self.make_directory(flight);
-                }
                 self.write_intent(flight);
                 Next::Call
             }
@@ -233,9 +231,6 @@ impl World {
                     Kind::Publish => flight.made_directory,
                     Kind::Attach | Kind::Stage | Kind::Expand | Kind::Unstage | Kind::Detach => false,
                 };
-                if removes && flight.operation.spec.mode == Mode::Block {
-                    return self.take_step(&mut Flight { next: Next::RemoveDirectory, ..flight.clone() });
-                }
                 if removes && self.sabotage != Some(Sabotage::LeavesDirectories) {
                     Next::RemoveDirectory
                 } else {
@@ -248,12 +243,6 @@ impl World {
                 }
                 Next::Report
             }
-        }
-    }
-
-    fn make_directory(&mut self, flight: &mut Flight) {
-        if let (Action::Publish { pod, .. }, spec) = (&flight.operation.action, &flight.operation.spec) {
-            flight.made_directory = self.disk.make_publish_directory(pod, spec);
         }
     }
 
@@ -399,6 +388,10 @@ impl World {
     fn report(&mut self, flight: Flight) {
         // An executor that loses results; only to see that it is noticed.
         if self.sabotage == Some(Sabotage::LosesResults) && flight.operation.id.0 % 5 == 0 {
+            if let Some(process) = &mut self.process {
+                let flight = Flight { next: Next::Await, ..flight };
+                process.flights.insert(flight.operation.id, flight);
+            }
             return;
         }
         let outcome = flight.outcome.unwrap_or_else(|| unknown("it ended without a result"));

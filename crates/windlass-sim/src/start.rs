@@ -74,7 +74,7 @@ impl World {
                 label: record.label.clone(),
             }));
         }
-        for Published { pod, volume, plugin, inner_name, record } in self.disk.published() {
+        for Published { pod, volume, plugin, inner_name, mode, record } in self.disk.published() {
             let place = Place::Publish(volume.clone(), pod.clone());
             events.push(match record {
                 Some(record) => Event::FoundPublished {
@@ -90,6 +90,7 @@ impl World {
                     pod: pod.clone(),
                     plugin: plugin.clone(),
                     inner_name: inner_name.clone(),
+                    mode,
                 },
             });
         }

@@ -351,6 +351,7 @@ impl Told {
                     pod: pod.into(),
                     plugin: spec.plugin.clone(),
                     inner_name: spec.inner_name.clone(),
+                    mode: spec.mode,
                 }
             }
             ["found", "pod", pod] => Event::FoundPod(pod.into()),

@@ -22,3 +22,26 @@ pub fn check(world: &World) -> Result<(), String> {
         Some(_) | None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::tests::world_in_which;
+
+    #[test]
+    fn an_operation_that_runs_is_noticed() {
+        let world = world_in_which(|it| it.process.as_ref().is_some_and(|it| !it.flights.is_empty()));
+        assert!(check(&world).is_err());
+    }
+
+    #[test]
+    fn a_wake_up_that_nothing_needs_is_noticed() {
+        let wakes = |world: &World| {
+            let process = world.process.as_ref()?;
+            let idle = process.flights.is_empty() && !world.refreshes_regularly();
+            process.engine.deadline().filter(|_| idle)
+        };
+        let world = world_in_which(|it| wakes(it).is_some());
+        assert!(check(&world).is_err());
+    }
+}

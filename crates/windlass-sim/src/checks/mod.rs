@@ -80,3 +80,32 @@ pub(crate) fn nothing_left(world: &mut World) {
     let result = settled::check_nothing_left(world);
     world.verdict(settled::NAME, result);
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::life::{Options, plan};
+    use windlass_core::ids::Time;
+
+    /// Some world in the middle of its life that looks like this.
+    pub(crate) fn world_in_which(looks: impl Fn(&World) -> bool) -> World {
+        for seed in 0..50 {
+            let (setting, script) = plan(seed, 1);
+            let end = script.end;
+            let mut world = World::new(setting, script, &Options::default());
+            while world.now < end && world.step() {
+                if looks(&world) {
+                    return world;
+                }
+            }
+        }
+        unreachable!("no world ever looks like this");
+    }
+
+    #[test]
+    fn a_world_that_lives_well_breaks_no_promise() {
+        let mut world = world_in_which(|it| it.now > Time(3_600_000) && it.process.is_some());
+        thorough(&mut world);
+        assert_eq!(world.failure, None);
+    }
+}

@@ -51,3 +51,55 @@ pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
         | Action::Detach => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::tests::world_in_which;
+    use std::sync::Arc;
+    use windlass_core::{
+        ids::{OperationId, Time, VolumeId},
+        operation::Earlier,
+    };
+
+    fn operation(world: &World, volume: &VolumeId, action: Action) -> Operation {
+        let plan = world.setting.volume(volume).expect("it is planned");
+        let spec = plan.spec(&world.setting, &world.setting.pods[0].uid, Default::default());
+        Operation {
+            id: OperationId(1 << 40),
+            spec: Arc::new(spec),
+            action,
+            failures: 0,
+            deadline: Time(u64::MAX),
+        }
+    }
+
+    #[test]
+    fn unstaging_what_a_pod_has_is_noticed() {
+        let holder = |world: &World| {
+            let process = world.process.as_ref()?;
+            let published = world.kernel.ours().find(|it| match it {
+                Place::Publish(volume, _) => {
+                    world.kernel.visible(&Place::Stage(volume.clone())).is_some() && !process.is_unsettled(it)
+                }
+                Place::Stage(_) => false,
+            });
+            published.map(crate::kernel::volume_of).cloned()
+        };
+        let world = world_in_which(|it| holder(it).is_some());
+        let volume = holder(&world).expect("it was just there");
+        assert!(check(&world, &operation(&world, &volume, Action::Unstage)).is_err());
+    }
+
+    #[test]
+    fn staging_what_is_not_attached_is_noticed() {
+        let detached = |world: &World| {
+            let mut volumes = world.setting.attached_by_controller();
+            volumes.find(|it| !world.attacher.is_attached(it)).cloned()
+        };
+        let world = world_in_which(|it| it.process.is_some() && detached(it).is_some());
+        let volume = detached(&world).expect("it was just there");
+        let action = Action::Stage { after: Earlier::Nothing, label: None };
+        assert!(check(&world, &operation(&world, &volume, action)).is_err());
+    }
+}

@@ -221,3 +221,70 @@ impl Judge<'_> {
         invalid || self.process.unknown.range((pod, 0)..(pod + 1, 0)).next().is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::tests::world_in_which;
+    use windlass_core::ids::Time;
+
+    fn snapshot(world: &World) -> Snapshot {
+        world.process.as_ref().expect("it runs").engine.snapshot()
+    }
+
+    /// A world in which something has a reason with this code, and its snapshot.
+    fn with_code(code: Code) -> (World, Snapshot) {
+        let has = |it: &[Reason]| it.iter().any(|it| it.code == code);
+        let world = world_in_which(|world| {
+            world.process.is_some()
+                && snapshot(world).volumes.iter().any(|it| has(&it.reasons) || it.mounts.iter().any(|it| has(&it.reasons)))
+        });
+        let snapshot = snapshot(&world);
+        assert_eq!(check(&world, &snapshot), Ok(()));
+        (world, snapshot)
+    }
+
+    fn tamper(snapshot: &mut Snapshot, code: Code, change: impl Fn(&mut Reason)) {
+        for volume in &mut snapshot.volumes {
+            let of_mounts = volume.mounts.iter_mut().flat_map(|it| &mut it.reasons);
+            for reason in of_mounts.chain(&mut volume.reasons).filter(|it| it.code == code) {
+                change(reason);
+            }
+        }
+    }
+
+    #[test]
+    fn a_wait_without_a_reason_is_noticed() {
+        let (world, mut snapshot) = with_code(Code::Publishing);
+        for volume in &mut snapshot.volumes {
+            volume.mounts.iter_mut().for_each(|it| it.reasons.clear());
+        }
+        assert!(check(&world, &snapshot).is_err());
+    }
+
+    #[test]
+    fn a_next_try_in_the_past_is_noticed() {
+        let (world, mut snapshot) = with_code(Code::BackingOff);
+        tamper(&mut snapshot, Code::BackingOff, |it| it.next_try = Some(Time(1)));
+        assert!(check(&world, &snapshot).is_err());
+    }
+
+    #[test]
+    fn a_false_code_is_noticed() {
+        for code in [Code::Hung, Code::Staging, Code::Mounted, Code::OtherPod, Code::AttachmentsUnknown] {
+            let (world, mut snapshot) = with_code(Code::BackingOff);
+            if code == Code::AttachmentsUnknown && world.process.as_ref().is_some_and(|it| !it.attachments_complete) {
+                continue;
+            }
+            tamper(&mut snapshot, Code::BackingOff, |it| it.code = code);
+            assert!(check(&world, &snapshot).is_err(), "{code}");
+        }
+    }
+
+    #[test]
+    fn an_operation_that_does_not_run_is_noticed() {
+        let (world, mut snapshot) = with_code(Code::Publishing);
+        snapshot.operations.clear();
+        assert!(check(&world, &snapshot).is_err());
+    }
+}

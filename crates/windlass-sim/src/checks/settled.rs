@@ -200,3 +200,51 @@ pub fn check_nothing_left(world: &World) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        checks::tests::world_in_which,
+        life::{Options, plan},
+    };
+
+    fn settled_world() -> World {
+        let (setting, script) = plan(3, 1);
+        let mut world = World::new(setting, script, &Options::default());
+        world.script.clear = false;
+        world.live();
+        assert_eq!(world.failure, None);
+        world
+    }
+
+    #[test]
+    fn a_world_that_has_not_settled_is_noticed() {
+        let world = world_in_which(|it| it.process.as_ref().is_some_and(|it| !it.waiters.is_empty()));
+        assert!(check(&world).is_err());
+    }
+
+    #[test]
+    fn a_mount_that_is_missing_is_noticed() {
+        let mut world = settled_world();
+        let published = |it: &&Place| matches!(it, Place::Publish(..));
+        let place = world.kernel.ours().find(published).cloned().expect("some pod has a volume");
+        world.kernel.unmount_all(&place);
+        assert!(check(&world).is_err_and(|it| it.contains("not mounted")));
+    }
+
+    #[test]
+    fn what_is_left_is_noticed() {
+        let mut world = settled_world();
+        world.kernel.mount(Place::Stage("nobody/knows-me".into()), None, 3);
+        assert!(check(&world).is_err_and(|it| it.contains("is left")));
+        assert!(check_nothing_left(&world).is_err());
+    }
+
+    #[test]
+    fn a_report_of_too_much_is_noticed() {
+        let mut world = settled_world();
+        world.apiserver.in_use.insert("nobody/knows-me".into());
+        assert!(check(&world).is_err_and(|it| it.contains("stand reported")));
+    }
+}

@@ -61,3 +61,23 @@ fn is_known_by_name(world: &World, snapshot: &Snapshot, volume: &VolumeId, pod: 
         .iter()
         .any(|it| it.plugin == *directory.plugin && has_mount(Some(it), pod))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::tests::world_in_which;
+
+    #[test]
+    fn a_mount_that_the_engine_takes_for_absent_is_noticed() {
+        let world = world_in_which(|it| {
+            it.process.as_ref().is_some_and(|it| it.disk_read) && it.kernel.ours().next().is_some()
+        });
+        let mut snapshot = world.process.as_ref().expect("it runs").engine.snapshot();
+        assert_eq!(check(&world, &snapshot), Ok(()));
+        for volume in &mut snapshot.volumes {
+            volume.stage = StepView::Absent;
+            volume.mounts.clear();
+        }
+        assert!(check(&world, &snapshot).is_err());
+    }
+}
