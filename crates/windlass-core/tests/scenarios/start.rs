@@ -442,6 +442,27 @@ fn something_unreadable_is_recognised_by_a_pod_that_came_before_it() {
     ");
 }
 
+/// E-193, E-199: among the devices of a pod there may be the same names as among its directories.
+#[test]
+fn an_unreadable_device_is_not_taken_for_a_directory_of_that_name() {
+    insta::assert_snapshot!(start("
+        volume disk: stage block device
+        found unreadable disk in a
+        disk read
+        attachments complete
+        pod a wants disk
+        source s complete
+        #1 done
+        #2 done
+        ? mounted a
+    "), @"
+    synced
+    #1 stage disk
+    #2 publish disk to a again
+    mounted a: disk=disk as a device
+    ");
+}
+
 /// C-39, E-199, W-21: torn down once, by the names of its directories; unlike in the kubelet also if that fails at first.
 #[test]
 fn something_unreadable_that_nobody_names_is_taken_down() {
@@ -454,10 +475,10 @@ fn something_unreadable_that_nobody_names_is_taken_down() {
         #1 refused
         after 500ms
         #2 done
-    "), @r"
+    "), @"
     synced
-    #1 unpublish unreadable/test/plugin/a/disk from a
-    #2 unpublish unreadable/test/plugin/a/disk from a, try 2
+    #1 unpublish unreadable/Filesystem/test/plugin/a/disk from a
+    #2 unpublish unreadable/Filesystem/test/plugin/a/disk from a, try 2
     pod a released
     ");
 }
