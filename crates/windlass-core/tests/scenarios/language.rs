@@ -13,7 +13,7 @@
 //! attached disk | detached disk | attach of disk failed "…" [exhausted]
 //! reported [version 5]                                 the set of volumes in use, as it is now
 //! mount of disk in a vanished | replaced | seen        stage of disk vanished | replaced
-//! found disk in a proven | intent | other boot | vanished | replaced       found stage of disk …
+//! found disk in a proven | intent | other boot [but alike] | vanished | replaced       found stage of disk …
 //! found attached disk | found intent to attach disk | found unreadable disk in a | found pod a
 //! #1 done | refused "…" | lost "…"                     how an operation ended, with [for want of Secret/x]
 //! #1 gone | attached | grown to 20 | in use | infeasible | unsupported      the same, whatever the operation was
@@ -441,6 +441,7 @@ impl Told {
         let (boot, seen) = match how {
             "proven" => ("this boot", Some(proof)),
             "other boot" => ("another boot", None),
+            "other boot but alike" => ("another boot", Some(proof)),
             "vanished" => ("this boot", None),
             "replaced" => ("this boot", Some(self.new_proof())),
             "intent" => ("", None),

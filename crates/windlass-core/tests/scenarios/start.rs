@@ -250,6 +250,29 @@ fn a_stage_that_was_found_is_undone_even_if_making_it_again_is_refused() {
     ");
 }
 
+/// I-4, design §4: mount ids and device numbers begin anew with each boot, so what looks the same is not the same.
+#[test]
+fn a_record_of_another_boot_proves_nothing_even_if_something_alike_is_mounted() {
+    insta::assert_snapshot!(start("
+        volume disk: stage
+        found stage of disk other boot but alike
+        found disk in a other boot but alike
+        disk read
+        attachments complete
+        ? state disk
+        pod a wants disk
+        #1 done
+        #2 done
+        ? state disk
+    "), @"
+    synced
+    state disk: attach Absent, stage Uncertain(Found), a Uncertain(Found)
+    #1 stage disk again
+    #2 publish disk to a again
+    state disk: attach Absent, stage Held, a Held
+    ");
+}
+
 /// Design §4: what was mounted in another boot is not mounted now, whatever its record says.
 #[test]
 fn after_a_reboot_everything_is_made_again() {
