@@ -245,10 +245,11 @@ impl Engine {
         NamedVolume { name, volume, trouble: Some(Box::new(Unresolved { code, text, waits_on, since })) }
     }
 
-    /// Does the pod have another volume under this name, or may it? It may run with it (I-1).
+    /// Does the pod use another volume under this name that it has, or may have? It may run with it (I-1).
     fn has_another(&self, pod: PodKey, earlier: Option<&NamedVolume>, volume: VolumeKey) -> bool {
         let other = earlier.and_then(|it| it.volume).filter(|it| *it != volume);
-        other.and_then(|it| self.volumes[it].mount(pod)).is_some_and(|it| it.step.may_be_here())
+        let mount = other.and_then(|it| self.volumes[it].mount(pod));
+        mount.is_some_and(|it| it.used.is_some() && it.step.may_be_here())
     }
 
     /// The volume that a pod names, if it makes sense.

@@ -404,3 +404,24 @@ fn volumes_of_one_name_and_different_plugins_do_not_meet() {
     odd:
     ");
 }
+
+/// I-1: only a pod that is there keeps the volume it has; one that had gone and comes back gets what it names now.
+#[test]
+fn a_pod_that_comes_back_under_the_same_name_with_another_volume_gets_that_one() {
+    insta::assert_snapshot!(run("
+        volume old: own
+        volume new: own
+        pod a wants data=old
+        #1 done
+        pod a gone
+        pod a wants data=new
+        #2 done
+        #3 done
+        ? mounted a
+    "), @"
+    #1 publish old to a
+    #2 unpublish old from a
+    #3 publish new to a
+    mounted a: data=new
+    ");
+}
