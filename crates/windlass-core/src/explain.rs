@@ -39,6 +39,7 @@ pub(crate) fn code(status: Status, here: bool, world: &World) -> Code {
         Wait::LabelConflict(_) => Code::LabelConflict,
         Wait::LabelMismatch => Code::LabelMismatch,
         Wait::Identity(_) | Wait::Ignorance(Ignorance::Identity) => Code::IdentityChanged,
+        Wait::Disk => Code::DiskNotRead,
         Wait::Start | Wait::Ignorance(Ignorance::Start) => start_code(world),
         Wait::Ignorance(Ignorance::Lookup) => Code::LookupFailed,
         Wait::Ignorance(Ignorance::Containers) => Code::PodStopping,
@@ -190,7 +191,7 @@ impl Explainer<'_> {
                 reason.waits_on = WaitsOn::Volume(other.clone());
                 chain.push(reason);
             }
-            Wait::Start | Wait::Ignorance(Ignorance::Start) => {
+            Wait::Disk | Wait::Start | Wait::Ignorance(Ignorance::Start) => {
                 reason.waits_on = match code {
                     Code::DiskNotRead => WaitsOn::Disk,
                     Code::AttachmentsUnknown => WaitsOn::Attacher,
@@ -278,6 +279,7 @@ pub(crate) fn sharing_error(wait: Wait, mount: &Mount, volume: &Volume, world: &
         | Wait::Stage
         | Wait::Growth
         | Wait::OtherPod(_)
+        | Wait::Disk
         | Wait::Start
         | Wait::Ignorance(_) => None,
     }

@@ -74,6 +74,8 @@ pub(crate) enum Wait {
     Identity(VolumeKey),
     /// The start must be over before anything is taken away.
     Start,
+    /// The disk must have been read before it is known who has it.
+    Disk,
     /// Whether it is wanted must become known.
     Ignorance(Ignorance),
 }
@@ -253,6 +255,9 @@ impl<'a> Planner<'a> {
             Attachedness::Missing(_) => {}
         }
         if stages && volume.stage.held().is_none() {
+            if self.lead.is_some_and(|it| self.may_be_labelled_otherwise(it)) {
+                return Next::Wait(Wait::Disk);
+            }
             let label = self.lead.and_then(|it| self.label(it));
             return Next::Run(Action::Stage { after: volume.stage.earlier(), label });
         }
@@ -356,7 +361,22 @@ impl<'a> Planner<'a> {
         {
             return Some(Wait::OtherPod(other));
         }
+        if self.has_unknown_rivals(index) {
+            return Some(Wait::Disk);
+        }
         self.is_labelled_otherwise(index).then_some(Wait::LabelMismatch)
+    }
+
+    /// Could the volume turn out to be mounted with another label? Mounts do not wait for the disk to be read, except
+    /// where what is found decides who may have the volume.
+    fn may_be_labelled_otherwise(&self, index: usize) -> bool {
+        !self.world.start.disk_read && self.wish(index).is_some_and(|it| it.enforced)
+    }
+
+    /// Could another pod turn out to have it, with whom this one cannot share it?
+    fn has_unknown_rivals(&self, index: usize) -> bool {
+        let exclusive = self.volume.spec.sharing == Sharing::OnePod && !self.world.start.disk_read;
+        exclusive || self.may_be_labelled_otherwise(index)
     }
 
     /// The pod that has a volume which only one may have (E-122). Of two that may have it, the first goes on.

@@ -153,7 +153,7 @@ codes! {
     /// The want is not known.
     SourceIncomplete = "A source of pods has not told all it has, so nothing is taken away.", "See whether the source can be read.";
     /// The want is not known.
-    DiskNotRead = "What is on this node's disk has not been read to the end, so nothing is taken away.", "Wait; see whether the disk can be read.";
+    DiskNotRead = "What is on this node's disk has not been read to the end, so nothing is taken away, nor given to one pod alone.", "Wait; see whether the disk can be read.";
     /// What is here is not known.
     AttachmentsUnknown = "The attacher has not told what is attached, so nothing is taken away.", "See whether the attacher's objects can be read.";
     /// The want is not known.

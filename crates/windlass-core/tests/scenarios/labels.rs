@@ -81,7 +81,7 @@ fn a_pod_without_a_label_conflicts_with_one_that_has_one() {
         volume disk: rwop label=l1
         pod a wants disk
         #1 done
-        volume disk: rwop
+        volume disk: rwop enforced
         pod b wants disk
         ? status b
         ? mounted a

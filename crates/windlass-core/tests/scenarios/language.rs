@@ -211,7 +211,7 @@ impl Told {
     }
 
     /// `attach=node|controller stage own driver=d plugin=p id=identity name=inner block device expand size=HAS/WANTED
-    /// refresh every=1m overlap=releases|pods rwop ro revision=N label=L unenforced gid=G patience=1m`
+    /// refresh every=1m overlap=releases|pods rwop ro revision=N label=L enforced unenforced gid=G patience=1m`
     fn declare(&mut self, name: &str, words: &str) {
         let mut spec = VolumeSpec {
             id: name.into(),
@@ -226,7 +226,7 @@ impl Told {
         };
         let mut access = Access::ReadWrite;
         let mut revision = 0;
-        let mut label = Wish { original: None, enforced: true };
+        let mut label = Wish { original: None, enforced: false };
         for word in words.split_whitespace() {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
             let capabilities = &mut spec.capabilities;
@@ -253,7 +253,8 @@ impl Told {
                 ("rwop", _) => spec.sharing = Sharing::OnePod,
                 ("ro", _) => access = Access::ReadOnly,
                 ("revision", number) => revision = number.parse().expect("a number"),
-                ("label", text) => label.original = Some(text.into()),
+                ("label", text) => label = Wish { original: Some(text.into()), enforced: true },
+                ("enforced", _) => label.enforced = true,
                 ("unenforced", _) => label.enforced = false,
                 ("gid", text) => spec.group = Some(text.into()),
                 ("patience", time) => capabilities.patience = duration(time),

@@ -323,9 +323,9 @@ fn a_volume_that_must_not_be_taken_away_yet_says_why() {
         ? reasons of disk
         source s complete
         ? reasons of disk
-    "), @r"
+    "), @"
     reasons of disk:
-    - DiskNotRead: What is on this node's disk has not been read to the end, so nothing is taken away.; for 0s; waits on the disk
+    - DiskNotRead: What is on this node's disk has not been read to the end, so nothing is taken away, nor given to one pod alone.; for 0s; waits on the disk
     reasons of disk:
     - SourceIncomplete: source s has not told all it has, so nothing is taken away; for 0s; waits on source s
     reasons of disk:

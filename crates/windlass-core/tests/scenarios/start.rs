@@ -72,13 +72,13 @@ fn nothing_is_taken_away_before_everything_was_told() {
         attachments complete
         ? reasons of mounts of tmp
         disk read
-    "), @r"
+    "), @"
     reasons of mounts of tmp:
     a:
-    - DiskNotRead: What is on this node's disk has not been read to the end, so nothing is taken away.; for 0s; waits on the disk
+    - DiskNotRead: What is on this node's disk has not been read to the end, so nothing is taken away, nor given to one pod alone.; for 0s; waits on the disk
     reasons of mounts of tmp:
     a:
-    - DiskNotRead: What is on this node's disk has not been read to the end, so nothing is taken away.; for 0s; waits on the disk
+    - DiskNotRead: What is on this node's disk has not been read to the end, so nothing is taken away, nor given to one pod alone.; for 0s; waits on the disk
     #1 unpublish tmp from a
     synced
     ");
@@ -121,13 +121,13 @@ fn pods_get_their_volumes_before_anything_was_told() {
         disk read
         attachments complete
         source s complete
-    "), @r"
+    "), @"
     #1 stage disk
     #2 publish disk to a
     mounted a: disk=disk
     reasons of mounts of disk:
     a:
-    - DiskNotRead: What is on this node's disk has not been read to the end, so nothing is taken away.; for 0s; waits on the disk
+    - DiskNotRead: What is on this node's disk has not been read to the end, so nothing is taken away, nor given to one pod alone.; for 0s; waits on the disk
     synced
     #3 unpublish disk from a
     ");
@@ -737,5 +737,24 @@ fn a_pod_that_is_gone_before_the_start_is_over_is_taken_down_after_it() {
     synced
     state tmp: attach Absent, stage Absent, a Held
     #1 unpublish tmp from a
+    ");
+}
+
+/// E-180, E-250 step 5: mounts do not wait for the disk to be read, unless that decides who may have the volume.
+#[test]
+fn a_volume_for_one_pod_is_not_given_away_before_it_is_known_who_has_it() {
+    insta::assert_snapshot!(start("
+        volume disk: stage rwop
+        volume tmp: stage
+        pod b wants disk, tmp
+        ? explain disk in b
+        found disk in a proven
+        disk read
+        ? explain disk in b
+    "), @"
+    #1 stage disk
+    #2 stage tmp
+    explain disk in b: DiskNotRead (What is on this node's disk has not been read to the end, so nothing is taken away, nor given to one pod alone.)
+    explain disk in b: OtherPod (The volume may be in one pod at a time and another pod has it. (pod a))
     ");
 }
