@@ -60,7 +60,7 @@ lint:
 .PHONY: doc
 doc:
 	@echo '==> doc'
-	@RUSTDOCFLAGS='--deny warnings' cargo doc --workspace --no-deps $(LOCKED)
+	@RUSTDOCFLAGS='--deny warnings' cargo doc --workspace --no-deps --features k8s-openapi/v1_37 $(LOCKED)
 
 .PHONY: unit
 unit:

@@ -1,0 +1,467 @@
+//! A pod and the objects it names become what the engine can plan with: the volumes it wants, or why they are not known.
+//!
+//! This is a pure function. It asks an [`Objects`] and writes down whatever it asked for, found or not, so that a change
+//! of any of them leads back to the pod. What the kubelet checks only when it mounts (where a volume may be used, mount
+//! options) is checked here too, but is no reason to want a volume less: it goes along as a [`Refusal`], with which the
+//! mount is answered.
+
+mod affinity;
+mod claim;
+mod limits;
+mod migrate;
+mod refusal;
+mod revision;
+mod selinux;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    catalogue::{self, Attacher, Catalogue, Drivers, Kind, Origin, Plugin},
+    objects::{Lookup, Objects, Reference, View},
+};
+use k8s_openapi::api::{
+    core::v1::{self as api, PersistentVolume, PersistentVolumeClaim, PodSpec, Volume},
+    storage::v1::CSIDriver,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use usage::Usage;
+use windlass_core::{
+    expand,
+    ids::{DriverName, ObjectName, OuterName, PodUid, SourceName, Version, VolumeId},
+    label,
+    spec::{Access, Capabilities, Identity, Mode, Phase, Pod, PodVolume, Sharing, Use, VolumeSpec, Want},
+};
+
+pub use refusal::Refusal;
+pub use selinux::Defaults as SelinuxDefaults;
+
+/// What holds for all pods of this node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// This node's name.
+    pub node: Arc<str>,
+    /// Who attaches volumes.
+    pub attacher: Attacher,
+    /// What completes SELinux options; `None` where SELinux is off, and then no volume has a label (E-80).
+    pub selinux: Option<SelinuxDefaults>,
+    /// Whether volumes of all access modes are mounted with labels, not only those for one pod (`SELinuxMount`, E-83).
+    pub selinux_all_modes: bool,
+    /// How often a driver that asks for it is called again (C-121). The kubelet does it with each pod sync.
+    pub republish_every: Duration,
+}
+
+impl Settings {
+    /// The kubelet's settings for a node without SELinux.
+    pub fn new(node: &str) -> Self {
+        Self {
+            node: node.into(),
+            attacher: Attacher::Controller,
+            selinux: None,
+            selinux_all_modes: false,
+            republish_every: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What the source of a pod says of it besides its manifest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Given {
+    /// Who gave it.
+    pub source: SourceName,
+    /// How new it is.
+    pub version: Version,
+    /// How far its life has gone.
+    pub phase: Phase,
+}
+
+/// Why a manifest is no pod at all.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing tells it from other pods.
+    #[error("pod {0} has no uid")]
+    NoUid(String),
+    /// It has no name.
+    #[error("pod with uid {0} has no name")]
+    NoName(String),
+    /// It has no specification.
+    #[error("pod {0} has no spec")]
+    NoSpec(String),
+}
+
+/// A pod whose volumes have been looked up.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Resolved {
+    /// What the engine is told.
+    pub pod: Pod,
+    /// What the plugins need to know of those of its volumes that are known, in the same order.
+    pub details: Vec<Detail>,
+    /// The objects that were looked up, also those that were not there, in order. When one of them changes the pod is to
+    /// be resolved again; for a `CSIDriver`, also when the driver registers.
+    pub depends_on: Vec<ObjectName>,
+    /// Trouble that is only worth a warning (E-85, E-86).
+    pub warnings: Vec<(OuterName, label::Error)>,
+}
+
+/// What a plugin needs to know of one volume of a pod, beyond what the engine knows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Detail {
+    /// What the pod calls it.
+    pub name: OuterName,
+    /// Which volume it is.
+    pub volume: VolumeId,
+    /// Its kind.
+    pub kind: Kind,
+    /// Where it is described. A volume of an in-tree kind that is a CSI volume today is described as such (E-154).
+    pub origin: Origin,
+    /// The claim that led to it.
+    pub claim: Option<Arc<PersistentVolumeClaim>>,
+    /// Whether it was described as an in-tree volume.
+    pub migrated: bool,
+    /// The mount options of a persistent volume, sorted, each once (P-217).
+    pub mount_options: Vec<String>,
+    /// How large it may grow (E-89): zero is without limit, `None` is not for this kind to say.
+    pub size_limit_bytes: Option<u64>,
+    /// Why no mount of it can succeed at present. What is mounted already stays.
+    pub refusal: Option<Refusal>,
+}
+
+/// Why one volume of a pod is not known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Trouble {
+    /// It may be known later.
+    Unknown { text: String, waits_on: Option<ObjectName> },
+    /// It can never be what the pod says.
+    Invalid { text: String },
+}
+
+impl Trouble {
+    fn waiting_for(object: &Reference, text: String) -> Self {
+        Self::Unknown { text, waits_on: Some(object.into()) }
+    }
+
+    fn invalid(text: impl Into<String>) -> Self {
+        Self::Invalid { text: text.into() }
+    }
+}
+
+impl From<Trouble> for Want {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Unknown { text, waits_on } => Self::Unknown { text: text.into(), waits_on },
+            Trouble::Invalid { text } => Self::Invalid { text: text.into() },
+        }
+    }
+}
+
+/// Everything that resolving depends on, apart from the pod.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use windlass::{catalogue::{Catalogue, Drivers}, memory::Memory, resolve::{Given, Resolver, Settings}};
+/// use windlass_core::{ids::Version, spec::{Phase, Want}};
+///
+/// let mut pod: Pod = k8s_openapi::serde_json::from_str(r#"{
+///     "metadata": {"namespace": "default", "name": "web", "uid": "1"},
+///     "spec": {
+///         "containers": [{"name": "main", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+///         "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+///     }
+/// }"#)?;
+/// windlass::defaults::pod(&mut pod);
+///
+/// let (settings, objects) = (Settings::new("node-1"), Memory::new([1, 2]));
+/// let (catalogue, drivers) = (Catalogue::default(), Drivers::new());
+/// let resolver = Resolver { settings: &settings, catalogue: &catalogue, drivers: &drivers, objects: &objects };
+/// let given = Given { source: "test".into(), version: Version::NONE, phase: Phase::Running };
+/// let resolved = resolver.resolve(&pod, given)?;
+///
+/// let Want::Unknown { text, waits_on } = &resolved.pod.volumes[0].want else { panic!() };
+/// assert!(text.ends_with("persistentvolumeclaims \"data\" not found"));
+/// assert_eq!(waits_on.as_ref(), resolved.depends_on.first());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Resolver<'a, O: ?Sized> {
+    /// What holds for all pods of this node.
+    pub settings: &'a Settings,
+    /// The kinds of volumes this node knows.
+    pub catalogue: &'a Catalogue,
+    /// The CSI drivers that are registered here.
+    pub drivers: &'a Drivers,
+    /// The objects.
+    pub objects: &'a O,
+}
+
+impl<O: Objects + ?Sized> Resolver<'_, O> {
+    /// Looks the volumes of a pod up. Each stands for itself: trouble with one does not touch the others (E-147).
+    ///
+    /// The API server's [defaults](crate::defaults) must have been filled in.
+    pub fn resolve(&self, pod: &api::Pod, given: Given) -> Result<Resolved, Error> {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let full_name = format!("{namespace}/{name}");
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        if uid.is_empty() {
+            return Err(Error::NoUid(full_name));
+        }
+        if name.is_empty() {
+            return Err(Error::NoName(uid.into()));
+        }
+        let Some(spec) = &pod.spec else { return Err(Error::NoSpec(full_name)) };
+
+        let mut task = Task {
+            resolver: self,
+            pod,
+            namespace,
+            spec,
+            uid: uid.into(),
+            usage: Usage::of(spec),
+            view: View::new(self.objects),
+            warnings: Vec::new(),
+        };
+        let (mut volumes, mut details) = (Vec::new(), Vec::new());
+        for (name, entry) in used_volumes(spec, &task.usage) {
+            let want = match entry.and_then(|it| task.volume(it)) {
+                Ok((used, detail)) => {
+                    details.push(detail);
+                    Want::Volume(used)
+                }
+                Err(trouble) => trouble.into(),
+            };
+            volumes.push(PodVolume { name: name.into(), want });
+        }
+        let Given { source, version, phase } = given;
+        let groups = spec.security_context.as_ref().and_then(|it| it.supplemental_groups.clone()).unwrap_or_default();
+        let uid = task.uid;
+        Ok(Resolved {
+            pod: Pod { uid, name: full_name.into(), source, version, phase, groups, volumes },
+            details,
+            depends_on: task.view.into_touched(),
+            warnings: task.warnings,
+        })
+    }
+}
+
+/// The volumes that containers use (E-146): in the pod's order, then what containers name and the pod does not have.
+fn used_volumes<'a>(spec: &'a PodSpec, usage: &Usage<'a>) -> Vec<(&'a str, Result<&'a Volume, Trouble>)> {
+    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut all = Vec::new();
+    for volume in spec.volumes.iter().flatten().filter(|it| usage.uses(&it.name)) {
+        *count.entry(&volume.name).or_default() += 1;
+        if count[volume.name.as_str()] == 1 {
+            all.push((volume.name.as_str(), Ok(volume)));
+        }
+    }
+    for (name, entry) in &mut all {
+        if count[name] > 1 {
+            *entry = Err(Trouble::invalid(format!("volume {name} is listed more than once in the pod")));
+        }
+    }
+    let unlisted: BTreeSet<&str> =
+        usage.mounts.union(&usage.devices).filter(|it| !count.contains_key(**it)).copied().collect();
+    let missing =
+        |name| Err(Trouble::invalid(format!("volume {name} is used by a container but not listed in the pod")));
+    all.extend(unlisted.into_iter().map(|it| (it, missing(it))));
+    all
+}
+
+/// One pod being resolved.
+struct Task<'a, O: ?Sized> {
+    resolver: &'a Resolver<'a, O>,
+    pod: &'a api::Pod,
+    namespace: &'a str,
+    spec: &'a PodSpec,
+    uid: PodUid,
+    usage: Usage<'a>,
+    view: View<'a, O>,
+    warnings: Vec<(OuterName, label::Error)>,
+}
+
+/// A volume, found but not yet judged.
+struct Definition {
+    origin: Origin,
+    claim: Option<Arc<PersistentVolumeClaim>>,
+    read_only: bool,
+    migrated: bool,
+    mode: Mode,
+}
+
+impl<O: Objects + ?Sized> Task<'_, O> {
+    fn volume(&mut self, volume: &Volume) -> Result<(Use, Detail), Trouble> {
+        let definition = self.define(volume)?;
+        let origin = &definition.origin;
+        let plugin = self.resolver.catalogue.find(origin).map_err(|error| {
+            Trouble::invalid(format!(
+                "failed to get Plugin from volumeSpec for volume \"{}\" err={error}",
+                origin.name()
+            ))
+        })?;
+        let driver = self.driver_object(origin)?;
+        let capabilities = self.capabilities(plugin, origin, driver.as_deref());
+        let id = volume_id(&self.uid, plugin, &capabilities, origin)?;
+        let label = self.label(volume, &definition, driver.as_deref())?;
+        let mount_options = origin.persistent().map(mount_options).unwrap_or_default();
+        let refusal = self.refusal(&definition, plugin, &capabilities, driver.as_deref(), &mount_options);
+        let size_limit_bytes = match origin {
+            Origin::Pod(it) => limits::limit(self.spec, it, plugin.kind).map_err(|error| {
+                Trouble::invalid(format!("volume {} has no usable size limit: {error}", volume.name))
+            })?,
+            Origin::Persistent(_) => None,
+        };
+        let revision = match origin {
+            Origin::Pod(it) if plugin.kind.is_written() => {
+                revision::of(&mut self.view, self.pod, self.namespace, &self.resolver.settings.node, it)
+            }
+            Origin::Pod(_) | Origin::Persistent(_) => 0,
+        };
+        let read_only = definition.read_only || plugin.kind.is_written() || plugin.kind == Kind::Image;
+        let spec = VolumeSpec {
+            id: id.clone(),
+            plugin: plugin.name.clone(),
+            driver: origin.driver().map(DriverName::from),
+            inner_name: origin.name().into(),
+            capabilities,
+            mode: definition.mode,
+            sharing: if one_pod(origin) == Some(true) { Sharing::OnePod } else { Sharing::Shared },
+            group: origin.persistent().and_then(claim::group),
+            size: size(&definition),
+        };
+        let access = if read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let detail = Detail {
+            name: volume.name.as_str().into(),
+            volume: id,
+            kind: plugin.kind,
+            origin: definition.origin,
+            claim: definition.claim,
+            migrated: definition.migrated,
+            mount_options,
+            size_limit_bytes,
+            refusal,
+        };
+        Ok((Use { spec: Arc::new(spec), access, revision, label }, detail))
+    }
+
+    /// Where the volume is described: the way from a claim to its volume, then from the in-tree kind to CSI.
+    fn define(&mut self, volume: &Volume) -> Result<Definition, Trouble> {
+        let Some(claimed) = claim::follow(&mut self.view, self.pod, self.namespace, volume) else {
+            let migrated = migrate::pod_volume(volume, self.namespace).transpose().map_err(Trouble::invalid)?;
+            return Ok(match migrated {
+                Some(persistent) => Definition {
+                    origin: Origin::Persistent(Arc::new(persistent)),
+                    claim: None,
+                    read_only: false,
+                    migrated: true,
+                    mode: Mode::Filesystem,
+                },
+                None => Definition {
+                    origin: Origin::Pod(Arc::new(volume.clone())),
+                    claim: None,
+                    read_only: volume.csi.as_ref().and_then(|it| it.read_only).unwrap_or(false),
+                    migrated: false,
+                    // What a pod describes itself is a directory, even if it is listed among the devices.
+                    mode: Mode::Filesystem,
+                },
+            });
+        };
+        let claim::Claimed { claim, volume: persistent, read_only } = claimed?;
+        let translated = migrate::persistent(&persistent).transpose().map_err(Trouble::invalid)?;
+        let migrated = translated.is_some();
+        let persistent = translated.map_or(persistent, Arc::new);
+        let mode = claim::mode(&persistent, &volume.name, &self.usage)?;
+        Ok(Definition { origin: Origin::Persistent(persistent), claim: Some(claim), read_only, migrated, mode })
+    }
+
+    fn driver_object(&mut self, origin: &Origin) -> Result<Option<Arc<CSIDriver>>, Trouble> {
+        let Some(driver) = origin.driver() else { return Ok(None) };
+        match self.view.driver(driver) {
+            (_, Lookup::Found(object)) => Ok(Some(object)),
+            // A driver without an object has the defaults (C-33).
+            (_, Lookup::Absent) => Ok(None),
+            (reference, Lookup::Unavailable(text)) => Err(Trouble::waiting_for(
+                &reference,
+                format!("failed to fetch CSIDriver {driver} from API server: {text}"),
+            )),
+        }
+    }
+
+    fn capabilities(&self, plugin: &Plugin, origin: &Origin, object: Option<&CSIDriver>) -> Capabilities {
+        let Some(driver) = origin.driver() else { return plugin.capabilities.clone() };
+        let registered = self.resolver.drivers.get(&DriverName::from(driver)).copied();
+        let Settings { attacher, republish_every, .. } = self.resolver.settings;
+        catalogue::csi(origin, object, registered, *attacher, *republish_every)
+    }
+
+    /// The label this pod asks for (E-80..E-86).
+    fn label(
+        &mut self,
+        volume: &Volume,
+        definition: &Definition,
+        object: Option<&CSIDriver>,
+    ) -> Result<label::Wish, Trouble> {
+        let Some(defaults) = &self.resolver.settings.selinux else { return Ok(label::Wish::default()) };
+        let options = self.usage.labels.get(volume.name.as_str());
+        let policy = self.spec.security_context.as_ref().and_then(|it| it.se_linux_change_policy.as_deref());
+        let circumstances = label::Circumstances {
+            containers: options.into_iter().flatten().filter_map(|it| defaults.label(it)).collect(),
+            recursive: policy == Some("Recursive"),
+            supported: object.and_then(|it| it.spec.se_linux_mount).unwrap_or(false),
+            one_pod: one_pod(&definition.origin),
+            all_modes: self.resolver.settings.selinux_all_modes,
+        };
+        let (wish, warning) = label::wish(&circumstances).map_err(|error| Trouble::invalid(error.to_string()))?;
+        self.warnings.extend(warning.map(|it| (OuterName::from(volume.name.as_str()), it)));
+        Ok(wish)
+    }
+}
+
+/// The name that tells the volume from all others of this node (E-63, E-64, C-67, C-68).
+fn volume_id(uid: &PodUid, plugin: &Plugin, capabilities: &Capabilities, origin: &Origin) -> Result<VolumeId, Trouble> {
+    let own_name = match (capabilities.identity, origin) {
+        (Identity::PerPod, _) | (_, Origin::Pod(_)) => format!("{uid}-{}", origin.name()),
+        (Identity::Shared, Origin::Persistent(volume)) => match volume.spec.as_ref().and_then(|it| it.csi.as_ref()) {
+            Some(source) if source.driver.is_empty() || source.volume_handle.is_empty() => String::new(),
+            Some(source) => format!("{}^{}", source.driver, source.volume_handle),
+            None => origin.name().into(),
+        },
+    };
+    if own_name.is_empty() {
+        return Err(Trouble::invalid(format!(
+            "failed to GetUniqueVolumeNameFromSpec for volumeSpec \"{}\" using volume plugin \"{}\" err=it has no name of its own",
+            origin.name(),
+            plugin.name
+        )));
+    }
+    Ok(format!("{}/{own_name}", plugin.name).as_str().into())
+}
+
+/// Whether the only access mode is `ReadWriteOncePod`; `None` without a persistent volume (E-83).
+fn one_pod(origin: &Origin) -> Option<bool> {
+    let modes = origin.persistent()?.spec.as_ref().and_then(|it| it.access_modes.as_deref()).unwrap_or_default();
+    Some(modes == ["ReadWriteOncePod"])
+}
+
+/// The old annotation wins over the specification (P-217).
+fn mount_options(volume: &PersistentVolume) -> Vec<String> {
+    let annotation =
+        volume.metadata.annotations.as_ref().and_then(|it| it.get("volume.beta.kubernetes.io/mount-options"));
+    let options: Vec<&str> = match annotation {
+        Some(list) => list.split(',').collect(),
+        None => volume.spec.iter().filter_map(|it| it.mount_options.as_ref()).flatten().map(String::as_str).collect(),
+    };
+    let sorted: BTreeSet<&str> = options.into_iter().filter(|it| !it.is_empty()).collect();
+    sorted.into_iter().map(Into::into).collect()
+}
+
+/// How large the volume should be and is (E-158): only what a claim lets this pod write grows.
+fn size(definition: &Definition) -> expand::Size {
+    match (&definition.claim, definition.origin.persistent()) {
+        (Some(claim), Some(volume)) if !definition.read_only => claim::size(claim, volume),
+        _ => expand::Size::default(),
+    }
+}
