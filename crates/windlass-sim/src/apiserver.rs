@@ -7,11 +7,7 @@ use crate::{
     world::{Happening, World},
 };
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_core::{
-    Event,
-    event::Attachment,
-    ids::VolumeId,
-};
+use windlass_core::{Event, event::Attachment, ids::VolumeId};
 
 /// What stands in the node's status.
 #[derive(Clone, Debug, Default)]
@@ -133,6 +129,7 @@ impl World {
             return;
         }
         self.apiserver.writer = life;
+        self.holdings_changed = true;
         // An API server that only says so; to see that it is noticed.
         if self.sabotage != Some(Sabotage::ForgetsReports) {
             let before = std::mem::take(&mut self.apiserver.in_use);
@@ -169,9 +166,5 @@ impl World {
 }
 
 fn attachment(listed: bool) -> Attachment {
-    if listed {
-        Attachment::Attached { device: None }
-    } else {
-        Attachment::Detached
-    }
+    if listed { Attachment::Attached { device: None } } else { Attachment::Detached }
 }

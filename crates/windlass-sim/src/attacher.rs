@@ -139,6 +139,7 @@ impl World {
             return self.attacher_soon(volume);
         }
         self.attacher.states.insert(volume.clone(), State::Detaching);
+        self.holdings_changed = true;
         let takes = self.luck(&[43, self.steps]).spread(50, 5_000);
         self.schedule_in(takes, Happening::DetachEnds(volume.clone()));
     }

@@ -48,12 +48,8 @@ impl World {
 
     fn driver_response(&mut self, driver: usize, operation: &Operation, rng: &mut Rng) -> Response {
         let now = self.now;
-        let at_once = |answer| Response {
-            effect: Effect::Nothing,
-            answer,
-            finishes: Some(now),
-            answers: Some(Time(now.0 + 1)),
-        };
+        let at_once =
+            |answer| Response { effect: Effect::Nothing, answer, finishes: Some(now), answers: Some(Time(now.0 + 1)) };
         if !self.drivers[driver].up {
             let text = Arc::from("nobody listens on the driver's socket");
             return at_once(Answer::Final(Trouble { cause: Cause::Driver, text }));
@@ -66,17 +62,24 @@ impl World {
         if let Some(text) = self.unmet_condition(operation) {
             return at_once(Answer::refused(text));
         }
-        let staged = self.kernel.visible(&Place::Stage(operation.volume().clone())).is_some();
         let behavior = self.drivers[driver].misbehavior(now, operation.action.kind(), rng);
-        // A session without a mount is nothing that anybody could see, so a lie about its end could not be found out.
-        let behavior = behavior.filter(|it| {
-            staged || operation.action.kind() != Kind::Unstage || *it != Behavior::DoneWithoutEffect
-        });
+        let behavior = behavior.filter(|it| *it != Behavior::DoneWithoutEffect || self.lie_would_be_seen(operation));
         if let Some(behavior) = behavior {
             self.faults.add(fault_of(behavior));
             self.note(|| format!("  driver of {} will misbehave: {behavior:?}", operation.id));
         }
         respond(now, operation, behavior, rng)
+    }
+
+    /// Could anybody see that a call was not carried out? Not that a session without a mount goes on, nor that a mount that
+    /// is there has old content. A lie about these could not be found out.
+    fn lie_would_be_seen(&self, operation: &Operation) -> bool {
+        let mounted = self.place_of(operation).is_some_and(|it| self.kernel.visible(&it).is_some());
+        match operation.action.kind() {
+            Kind::Unstage => mounted,
+            Kind::Publish => !mounted,
+            Kind::Attach | Kind::Stage | Kind::Expand | Kind::Unpublish | Kind::Detach => true,
+        }
     }
 
     /// What a strict driver demands before it does anything.
@@ -105,7 +108,7 @@ impl World {
 
     /// A plugin that does the work in the process itself.
     fn local_response(&mut self, operation: &Operation, rng: &mut Rng) -> Response {
-        let soon = Time(self.now.0 + rng.below(30));
+        let soon = Time(self.now.0 + 1 + rng.below(30));
         let at_once = |effect, answer| Response { effect, answer, finishes: Some(soon), answers: Some(soon) };
         if operation.action.kind() == Kind::Publish
             && let Some(plan) = self.setting.volume_index(operation.volume())
@@ -183,6 +186,7 @@ impl World {
         if call.effect == Effect::Nothing {
             return;
         }
+        self.holdings_changed = true;
         let volume = call.operation.volume();
         match (&call.operation.action, &call.place) {
             (Action::Attach, _) => {
@@ -212,12 +216,12 @@ impl World {
                 }
                 self.take_mount(place);
             }
-            (Action::Publish { .. }, Some(place)) => self.make_mount(place, call),
+            (Action::Publish { revision, .. }, Some(place)) => {
+                self.make_mount(place, call);
+                self.contents.insert(place.clone(), *revision);
+            }
             (Action::Unpublish { .. }, Some(place)) => self.take_mount(place),
-            (
-                Action::Stage { .. } | Action::Unstage | Action::Publish { .. } | Action::Unpublish { .. },
-                None,
-            ) => {}
+            (Action::Stage { .. } | Action::Unstage | Action::Publish { .. } | Action::Unpublish { .. }, None) => {}
         }
     }
 
@@ -241,6 +245,7 @@ impl World {
     }
 
     fn take_mount(&mut self, place: &Place) {
+        self.contents.remove(place);
         if self.kernel.unmount_all(place) {
             self.mount_changed(place);
         }
@@ -248,13 +253,11 @@ impl World {
 
     /// A driver stops, and with it the calls that are in it: each has done its work or will never do it.
     pub(crate) fn driver_down(&mut self, driver: usize) {
+        let name = self.setting.drivers[driver].clone();
+        self.note(|| format!("true: driver {name} stops"));
         self.drivers[driver].up = false;
-        let broken: Vec<CallId> = self
-            .calls
-            .iter()
-            .filter(|(_, it)| it.driver == Some(driver))
-            .map(|(id, _)| *id)
-            .collect();
+        let broken: Vec<CallId> =
+            self.calls.iter().filter(|(_, it)| it.driver == Some(driver)).map(|(id, _)| *id).collect();
         for id in broken {
             let done = self.luck(&[12, id]).chance(500);
             if let Some(call) = self.calls.get_mut(&id) {

@@ -141,12 +141,7 @@ impl Campaign {
 
     /// A failing seed, made as short as possible and told from its beginning.
     fn story(&self, seed: u64, failure: &Failure) -> String {
-        let mut text = format!(
-            "seed {seed} at {}: {}\n  {}\n",
-            Clock(failure.at),
-            failure.check,
-            failure.message
-        );
+        let mut text = format!("seed {seed} at {}: {}\n  {}\n", Clock(failure.at), failure.check, failure.message);
         let (setting, script) = plan(seed, self.days);
         if let Some(short) = minimise(&setting, &script, &Options::default()) {
             let _ = writeln!(text, "  the same with {} of {} entries:", short.entries.len(), script.entries.len());

@@ -42,10 +42,7 @@ pub enum Refusal {
 impl Conditions {
     /// Fair weather.
     pub fn new(setting: &Setting) -> Self {
-        let size = |bytes: Option<u64>| expand::Size {
-            wanted_bytes: bytes,
-            recorded_bytes: bytes,
-        };
+        let size = |bytes: Option<u64>| expand::Size { wanted_bytes: bytes, recorded_bytes: bytes };
         Self {
             local: Vec::new(),
             attacher: Vec::new(),

@@ -39,19 +39,19 @@ pub fn describe(event: &Event) -> String {
         Event::FoundStaged(found) => {
             format!("found: {} staged{}", found.spec.id, found_words(&found.record, found.seen.is_some()))
         }
-        Event::FoundPublished { pod, found } => format!(
-            "found: {} in pod {pod}{}",
-            found.spec.id,
-            found_words(&found.record, found.seen.is_some())
-        ),
+        Event::FoundPublished { pod, found } => {
+            format!("found: {} in pod {pod}{}", found.spec.id, found_words(&found.record, found.seen.is_some()))
+        }
         Event::FoundUnreadable { pod, plugin, inner_name, .. } => {
             format!("found: {plugin} {inner_name} in pod {pod}, without a readable record")
         }
         Event::FoundPod(pod) => format!("found: a directory of pod {pod}"),
         Event::DiskRead => "told: that was all on disk".into(),
         Event::OperationEnded { id, outcome } => format!("ended: {id} {}", describe_outcome(outcome)),
-        Event::WaitStarted(wait) => format!("asked: tell {:?} when pod {} is {:?}", wait.waiter, wait.pod, wait.goal),
-        Event::WaitCancelled(waiter) => format!("asked: {waiter:?} no longer waits"),
+        Event::WaitStarted(wait) => {
+            format!("asked: waiter {} wants pod {} to be {:?}", wait.waiter.0, wait.pod, wait.goal)
+        }
+        Event::WaitCancelled(waiter) => format!("asked: waiter {} no longer waits", waiter.0),
         Event::TimePassed => "told: time passed".into(),
     }
 }
@@ -131,8 +131,8 @@ pub fn describe_outcome(outcome: &Outcome) -> String {
 /// What the engine says of its own accord, if it is worth a line.
 pub fn describe_notice(notice: &Notice) -> Option<String> {
     Some(match notice {
-        Notice::WaitEnded { waiter, result: Ok(()) } => format!("answer: {waiter:?}: it is so"),
-        Notice::WaitEnded { waiter, result: Err(error) } => format!("answer: {waiter:?}: {error}"),
+        Notice::WaitEnded { waiter, result: Ok(()) } => format!("answer: waiter {}: it is so", waiter.0),
+        Notice::WaitEnded { waiter, result: Err(error) } => format!("answer: waiter {}: {error}", waiter.0),
         Notice::InUseChanged { version } => format!("notice: what is in use changed, version {version}"),
         Notice::Synced => "notice: what is in use may be reported".into(),
         Notice::PodReleased(pod) => format!("notice: nothing of pod {pod} is left"),

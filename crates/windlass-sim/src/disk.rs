@@ -95,20 +95,14 @@ pub struct Disk {
 impl Disk {
     /// Makes the directory of a volume below a pod, and the pod's if it is missing; says whether it was not there.
     pub fn make_publish_directory(&mut self, pod: &PodUid, spec: &VolumeSpec) -> bool {
-        self.pods
-            .entry(pod.clone())
-            .or_default()
-            .write(true, Sync::Now);
-        let directory = self
-            .published
-            .entry((pod.clone(), spec.id.clone()))
-            .or_insert_with(|| PublishDirectory {
-                plugin: spec.plugin.clone(),
-                inner_name: spec.inner_name.clone(),
-                mode: spec.mode,
-                exists: Layered::default(),
-                record: Layered::default(),
-            });
+        self.pods.entry(pod.clone()).or_default().write(true, Sync::Now);
+        let directory = self.published.entry((pod.clone(), spec.id.clone())).or_insert_with(|| PublishDirectory {
+            plugin: spec.plugin.clone(),
+            inner_name: spec.inner_name.clone(),
+            mode: spec.mode,
+            exists: Layered::default(),
+            record: Layered::default(),
+        });
         let new = !directory.exists.now;
         directory.exists.write(true, Sync::Now);
         new
@@ -147,10 +141,9 @@ impl Disk {
     pub fn has_record(&self, place: &Place) -> bool {
         match place {
             Place::Stage(_) => self.read(place).is_some(),
-            Place::Publish(volume, pod) => self
-                .published
-                .get(&(pod.clone(), volume.clone()))
-                .is_some_and(|it| it.record.now.is_some()),
+            Place::Publish(volume, pod) => {
+                self.published.get(&(pod.clone(), volume.clone())).is_some_and(|it| it.record.now.is_some())
+            }
         }
     }
 
@@ -216,10 +209,7 @@ impl Disk {
 
     /// The pods that have a directory.
     pub fn pods(&self) -> impl Iterator<Item = &PodUid> {
-        self.pods
-            .iter()
-            .filter(|(_, it)| it.now)
-            .map(|(pod, _)| pod)
+        self.pods.iter().filter(|(_, it)| it.now).map(|(pod, _)| pod)
     }
 
     /// The records of attachments.

@@ -91,10 +91,7 @@ pub enum Answer {
 impl Answer {
     /// A final error without a special cause.
     pub fn refused(text: &str) -> Self {
-        Self::Final(Trouble {
-            cause: Cause::Other,
-            text: text.into(),
-        })
+        Self::Final(Trouble { cause: Cause::Other, text: text.into() })
     }
 }
 
@@ -117,9 +114,7 @@ fn applies(behavior: Behavior, kind: Kind) -> bool {
     match behavior {
         Behavior::PartialStage => kind == Kind::Stage,
         Behavior::PartialUnstage => kind == Kind::Unstage,
-        Behavior::ExpandInUse | Behavior::ExpandInfeasible | Behavior::ExpandNotSupported => {
-            kind == Kind::Expand
-        }
+        Behavior::ExpandInUse | Behavior::ExpandInfeasible | Behavior::ExpandNotSupported => kind == Kind::Expand,
         // Nothing shows whether a volume has grown, so a lie about it could not be found out.
         Behavior::DoneWithoutEffect | Behavior::RefusedWithEffect => kind != Kind::Expand,
         Behavior::FinalError
@@ -145,75 +140,46 @@ pub struct Response {
 }
 
 /// How a driver responds to a call that reached it now.
-pub fn respond(
-    now: Time,
-    operation: &Operation,
-    behavior: Option<Behavior>,
-    rng: &mut Rng,
-) -> Response {
+pub fn respond(now: Time, operation: &Operation, behavior: Option<Behavior>, rng: &mut Rng) -> Response {
     let soon = Time(now.0 + rng.spread(3, 4_000));
     let later = Time(soon.0 + rng.spread(1, 120_000));
     // Whoever calls gives up a little before the operation counts as hung.
     let out_of_time = Time(now.0 + 1 + operation.deadline.0.saturating_sub(now.0) / 10 * 9);
-    let at_once = |effect, answer| Response {
-        effect,
-        answer,
-        finishes: Some(soon),
-        answers: Some(soon),
-    };
+    let at_once = |effect, answer| Response { effect, answer, finishes: Some(soon), answers: Some(soon) };
     let Some(behavior) = behavior else {
         return at_once(Effect::Whole, Answer::Done);
     };
-    let refused = |cause, text: &str| {
-        Answer::Final(Trouble {
-            cause,
-            text: text.into(),
-        })
-    };
+    let refused = |cause, text: &str| Answer::Final(Trouble { cause, text: text.into() });
     let timed_out = || Answer::Open("DEADLINE_EXCEEDED: no answer in time".into());
     let lost = || Answer::Open("UNAVAILABLE: connection lost".into());
     match behavior {
-        Behavior::FinalError => at_once(
-            Effect::Nothing,
-            refused(Cause::Other, "INTERNAL: not today"),
-        ),
+        Behavior::FinalError => at_once(Effect::Nothing, refused(Cause::Other, "INTERNAL: not today")),
         Behavior::DoneWithoutEffect => at_once(Effect::Nothing, Answer::Done),
-        Behavior::RefusedWithEffect => at_once(
-            Effect::Whole,
-            refused(Cause::Other, "INTERNAL: it went wrong, or so it seems"),
-        ),
-        Behavior::PartialStage => at_once(
-            Effect::Half,
-            Answer::Open("UNAVAILABLE: logged in but could not mount".into()),
-        ),
-        Behavior::PartialUnstage => at_once(
-            Effect::Half,
-            Answer::Open("UNAVAILABLE: unmounted but could not log out".into()),
-        ),
-        Behavior::ExpandInUse => at_once(
-            Effect::Nothing,
-            refused(Cause::InUse, "FAILED_PRECONDITION: volume is in use"),
-        ),
-        Behavior::ExpandInfeasible => at_once(
-            Effect::Nothing,
-            refused(Cause::Infeasible, "OUT_OF_RANGE: too large"),
-        ),
-        Behavior::ExpandNotSupported => at_once(
-            Effect::Nothing,
-            refused(Cause::NotSupported, "UNIMPLEMENTED: nothing to do here"),
-        ),
+        Behavior::RefusedWithEffect => {
+            at_once(Effect::Whole, refused(Cause::Other, "INTERNAL: it went wrong, or so it seems"))
+        }
+        Behavior::PartialStage => {
+            at_once(Effect::Half, Answer::Open("UNAVAILABLE: logged in but could not mount".into()))
+        }
+        Behavior::PartialUnstage => {
+            at_once(Effect::Half, Answer::Open("UNAVAILABLE: unmounted but could not log out".into()))
+        }
+        Behavior::ExpandInUse => {
+            at_once(Effect::Nothing, refused(Cause::InUse, "FAILED_PRECONDITION: volume is in use"))
+        }
+        Behavior::ExpandInfeasible => at_once(Effect::Nothing, refused(Cause::Infeasible, "OUT_OF_RANGE: too large")),
+        Behavior::ExpandNotSupported => {
+            at_once(Effect::Nothing, refused(Cause::NotSupported, "UNIMPLEMENTED: nothing to do here"))
+        }
         Behavior::TimeoutWithEffect => Response {
             effect: Effect::Whole,
             answer: timed_out(),
             finishes: Some(if rng.chance(500) { soon } else { out_of_time.max(later) }),
             answers: Some(out_of_time),
         },
-        Behavior::TimeoutWithoutEffect => Response {
-            effect: Effect::Nothing,
-            answer: timed_out(),
-            finishes: Some(later),
-            answers: Some(out_of_time),
-        },
+        Behavior::TimeoutWithoutEffect => {
+            Response { effect: Effect::Nothing, answer: timed_out(), finishes: Some(later), answers: Some(out_of_time) }
+        }
         Behavior::ConnectionLost => Response {
             effect: if rng.chance(600) { Effect::Whole } else { Effect::Nothing },
             answer: lost(),
@@ -247,9 +213,7 @@ impl Call {
             return false;
         }
         match (self.operation.action.pod(), operation.action.pod()) {
-            (Some(one), Some(other)) if one != other => {
-                operation.spec.capabilities.concurrency == Concurrency::Alone
-            }
+            (Some(one), Some(other)) if one != other => operation.spec.capabilities.concurrency == Concurrency::Alone,
             (Some(_) | None, Some(_) | None) => true,
         }
     }
@@ -294,13 +258,7 @@ mod tests {
         let setting = Setting::from_seed(1);
         let mut spec = setting.volumes[0].spec(&setting, &"p".into(), Default::default());
         spec.capabilities.concurrency = concurrency;
-        Operation {
-            id: OperationId(1),
-            spec: Arc::new(spec),
-            action,
-            failures: 0,
-            deadline: Time(10_000),
-        }
+        Operation { id: OperationId(1), spec: Arc::new(spec), action, failures: 0, deadline: Time(10_000) }
     }
 
     fn call(operation: Operation) -> Call {
@@ -322,10 +280,7 @@ mod tests {
 
     #[test]
     fn calls_for_different_pods_overlap_only_if_the_driver_can() {
-        for (concurrency, excludes) in [
-            (Concurrency::Alone, true),
-            (Concurrency::PodsOverlap, false),
-        ] {
+        for (concurrency, excludes) in [(Concurrency::Alone, true), (Concurrency::PodsOverlap, false)] {
             let one = call(operation(unpublish("a"), concurrency));
             assert_eq!(one.excludes(&operation(unpublish("b"), concurrency)), excludes);
             assert!(one.excludes(&operation(unpublish("a"), concurrency)));

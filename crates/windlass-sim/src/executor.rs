@@ -80,9 +80,7 @@ impl Next {
             Self::Call => Fault::KillBeforeCall,
             Self::Await => Fault::KillDuringCall,
             Self::Look => Fault::KillBeforeLook,
-            Self::WriteProof | Self::RemoveRecord | Self::RemoveDirectory => {
-                Fault::KillBeforeRecord
-            }
+            Self::WriteProof | Self::RemoveRecord | Self::RemoveDirectory => Fault::KillBeforeRecord,
             Self::Report => Fault::KillBeforeResult,
         }
     }
@@ -104,9 +102,7 @@ impl World {
         let flight = Flight {
             next: match operation.action.kind() {
                 Kind::Publish => Next::MakeDirectory,
-                Kind::Attach | Kind::Stage | Kind::Unpublish | Kind::Unstage | Kind::Detach => {
-                    Next::WriteIntent
-                }
+                Kind::Attach | Kind::Stage | Kind::Unpublish | Kind::Unstage | Kind::Detach => Next::WriteIntent,
                 Kind::Expand => Next::Call,
             },
             operation,
@@ -121,9 +117,7 @@ impl World {
         };
         self.add_flight(flight.clone());
         // An executor that starts things twice; only to see that it is noticed.
-        if self.sabotage == Some(Sabotage::StartsTwice)
-            && flight.operation.action.kind() == Kind::Publish
-        {
+        if self.sabotage == Some(Sabotage::StartsTwice) && flight.operation.action.kind() == Kind::Publish {
             crate::checks::operation_started(self, &flight.operation);
         }
     }
@@ -287,9 +281,9 @@ impl World {
 
     fn is_proven(&self, place: &Place) -> bool {
         let boot = Setting::boot(self.boot);
-        self.disk.read(place).is_some_and(
-            |it| matches!(&it.record, Record::Proven { boot: other, .. } if *other == boot),
-        )
+        self.disk
+            .read(place)
+            .is_some_and(|it| matches!(&it.record, Record::Proven { boot: other, .. } if *other == boot))
     }
 
     fn write_proof(&mut self, flight: &Flight) {
@@ -387,7 +381,7 @@ impl World {
     /// Tells the engine how a flight ended.
     fn report(&mut self, flight: Flight) {
         // An executor that loses results; only to see that it is noticed.
-        if self.sabotage == Some(Sabotage::LosesResults) && flight.operation.id.0 % 5 == 0 {
+        if self.sabotage == Some(Sabotage::LosesResults) && flight.operation.id.0.is_multiple_of(5) {
             if let Some(process) = &mut self.process {
                 let flight = Flight { next: Next::Await, ..flight };
                 process.flights.insert(flight.operation.id, flight);
@@ -395,10 +389,7 @@ impl World {
             return;
         }
         let outcome = flight.outcome.unwrap_or_else(|| unknown("it ended without a result"));
-        self.tell(Event::OperationEnded {
-            id: flight.operation.id,
-            outcome,
-        });
+        self.tell(Event::OperationEnded { id: flight.operation.id, outcome });
         // The engine knows what was seen a few steps ago. If that changed since, it must hear of it after the result, for
         // what it heard before the result it took for a part of the operation.
         if let Some(place) = &flight.place
@@ -433,29 +424,18 @@ fn after_look(flight: &Flight, outcome: &Outcome) -> Next {
         (Kind::Unpublish | Kind::Unstage | Kind::Detach, Outcome::Done(_)) => Next::RemoveRecord,
         // Nothing was left behind, so the record that this flight made must go too. One from before stays: it stands
         // for what may be there since then.
-        (Kind::Attach | Kind::Stage | Kind::Publish, Outcome::Refused(_)) if flight.made_record => {
-            Next::RemoveRecord
-        }
+        (Kind::Attach | Kind::Stage | Kind::Publish, Outcome::Refused(_)) if flight.made_record => Next::RemoveRecord,
         (_, Outcome::Refused(_) | Outcome::Unknown(_)) => Next::Report,
     }
 }
 
 /// Does the operation bring up to date what a pod has already?
 fn is_refresh(operation: &Operation) -> bool {
-    matches!(
-        operation.action,
-        Action::Publish {
-            after: Earlier::Success,
-            ..
-        }
-    )
+    matches!(operation.action, Action::Publish { after: Earlier::Success, .. })
 }
 
 fn trouble(text: &str) -> Trouble {
-    Trouble {
-        cause: Cause::Other,
-        text: text.into(),
-    }
+    Trouble { cause: Cause::Other, text: text.into() }
 }
 
 fn unknown(text: &str) -> Outcome {

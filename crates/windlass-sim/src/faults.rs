@@ -176,11 +176,7 @@ impl Counts {
 
     /// The kinds that never took effect.
     pub fn missing(&self) -> Vec<Fault> {
-        Fault::ALL
-            .iter()
-            .copied()
-            .filter(|&it| self.of(it) == 0)
-            .collect()
+        Fault::ALL.iter().copied().filter(|&it| self.of(it) == 0).collect()
     }
 }
 

@@ -19,6 +19,7 @@ pub struct Kernel {
     /// What is mounted at each place, the topmost last.
     mounts: BTreeMap<Place, Vec<Mount>>,
     last_mount_id: u64,
+    last_inode: u64,
 }
 
 /// One mount.
@@ -67,13 +68,8 @@ impl Kernel {
 
     /// Makes a directory that stands for a mount.
     pub fn make_directory(&mut self, place: Place, device: u64, kind: u64) -> Proof {
-        self.last_mount_id += 1;
-        let proof = Proof {
-            mount_id: 0,
-            device,
-            root: self.last_mount_id,
-            kind,
-        };
+        self.last_inode += 1;
+        let proof = Proof { mount_id: 0, device, root: self.last_inode, kind };
         self.push(place, proof, Maker::Ours, true);
         proof
     }
@@ -81,22 +77,14 @@ impl Kernel {
     /// Somebody else mounts something over a place.
     pub fn cover(&mut self, place: Place) -> Proof {
         self.last_mount_id += 1;
-        let proof = Proof {
-            mount_id: self.last_mount_id,
-            device: NEW_DEVICES + self.last_mount_id,
-            root: 1,
-            kind: FOREIGN,
-        };
+        let proof =
+            Proof { mount_id: self.last_mount_id, device: NEW_DEVICES + self.last_mount_id, root: 1, kind: FOREIGN };
         self.push(place, proof, Maker::Foreign, false);
         proof
     }
 
     fn push(&mut self, place: Place, proof: Proof, maker: Maker, lasting: bool) {
-        self.mounts.entry(place).or_default().push(Mount {
-            proof,
-            maker,
-            lasting,
-        });
+        self.mounts.entry(place).or_default().push(Mount { proof, maker, lasting });
     }
 
     /// Takes away everything at a place; says whether there was anything.
@@ -130,21 +118,25 @@ impl Kernel {
         changed
     }
 
-    /// The machine starts anew: only directories are left.
+    /// The machine starts anew: only directories are left, and mounts are counted from the beginning.
     pub fn reboot(&mut self) {
+        self.last_mount_id = 0;
         self.mounts.retain(|_, stack| {
             stack.retain(|it| it.lasting);
             !stack.is_empty()
         });
     }
 
+    /// The directories that stand for mounts.
+    pub fn directories(&self) -> impl Iterator<Item = &Place> {
+        let lasting = |stack: &&Vec<Mount>| stack.iter().any(|it| it.lasting);
+        self.mounts.iter().filter(move |(_, stack)| lasting(stack)).map(|(place, _)| place)
+    }
+
     /// The places at which we have something mounted, seen or covered.
     pub fn ours(&self) -> impl Iterator<Item = &Place> {
         let made_by_us = |stack: &&Vec<Mount>| stack.iter().any(|it| it.maker == Maker::Ours);
-        self.mounts
-            .iter()
-            .filter(move |(_, stack)| made_by_us(stack))
-            .map(|(place, _)| place)
+        self.mounts.iter().filter(move |(_, stack)| made_by_us(stack)).map(|(place, _)| place)
     }
 
     /// All places at which anything is mounted.
@@ -212,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mount_id_comes_twice() {
+    fn no_mount_id_comes_twice_in_a_boot() {
         let mut kernel = Kernel::default();
         let one = kernel.mount(stage(), Some(7), 1);
         assert!(kernel.unmount_all(&stage()));

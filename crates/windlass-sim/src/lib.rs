@@ -11,6 +11,7 @@
 pub mod rng;
 
 pub mod faults;
+mod plot;
 pub mod script;
 pub mod setting;
 pub mod trace;
@@ -19,6 +20,7 @@ pub mod apiserver;
 pub mod attacher;
 mod calls;
 pub mod conditions;
+pub mod delivery;
 pub mod disk;
 pub mod driver;
 pub mod executor;

@@ -1,13 +1,6 @@
 //! One seed is one node's life: it runs, trouble ends, it settles, and is judged.
 
-use crate::{
-    checks,
-    faults::Counts,
-    script::Script,
-    setting::Setting,
-    trace::Trace,
-    world::World,
-};
+use crate::{checks, faults::Counts, script::Script, setting::Setting, trace::Trace, world::World};
 use windlass_core::{Planning, ids::Time, spec::Refresh};
 
 /// How long a node may take to settle once all trouble has ended.
@@ -31,12 +24,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            trace: false,
-            planning: Planning::Touched,
-            sabotage: None,
-            thorough_every: 16,
-        }
+        Self { trace: false, planning: Planning::Touched, sabotage: None, thorough_every: 16 }
     }
 }
 

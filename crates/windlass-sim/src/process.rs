@@ -4,6 +4,7 @@
 //! remembers here is what any shell must, and what the checks need to judge the engine by what it was told.
 
 use crate::{
+    checks::waiters,
     conditions::Refusal,
     describe::{describe, describe_notice},
     executor::Flight,
@@ -44,6 +45,8 @@ pub struct Process {
     pub found: bool,
     /// Whether the engine was told that it knows the whole disk.
     pub disk_read: bool,
+    /// Whether there was a moment at which the engine had been told of all sources, the disk and all attachments.
+    pub all_known_once: bool,
     /// Whether pods came before the disk was read.
     pub slow_scan: bool,
     /// The drivers that the engine was told are registered.
@@ -81,6 +84,7 @@ impl Process {
             looked_up_alone: BTreeSet::new(),
             found: false,
             disk_read: false,
+            all_known_once: false,
             slow_scan: false,
             drivers: BTreeSet::new(),
             attachments: BTreeMap::new(),
@@ -96,8 +100,7 @@ impl Process {
 
     /// Is anything on its way that concerns this place: a running operation, or a change that the engine does not know yet?
     pub fn is_unsettled(&self, place: &Place) -> bool {
-        self.undelivered.contains_key(place)
-            || self.flights.values().any(|it| it.place.as_ref() == Some(place))
+        self.undelivered.contains_key(place) || self.flights.values().any(|it| it.place.as_ref() == Some(place))
     }
 }
 
@@ -115,6 +118,8 @@ impl World {
         {
             process.proven.remove(place);
         }
+        process.all_known_once |=
+            process.disk_read && process.attachments_complete && process.complete.iter().all(|it| *it);
         let back = std::mem::take(&mut process.clock_back);
         if back > 0 {
             self.faults.add(Fault::ClockBack);
@@ -159,32 +164,16 @@ impl World {
             return;
         };
         self.next_waiter += 1;
-        let wait = Wait {
-            waiter,
-            pod,
-            goal,
-            until,
-        };
+        let wait = Wait { waiter, pod, goal, until };
         process.waiters.insert(waiter, wait.clone());
         self.tell(Event::WaitStarted(wait));
     }
 
     fn wait_ended(&mut self, waiter: WaiterId, reached: bool) {
-        let Some(process) = &mut self.process else {
-            return;
-        };
-        let Some(wait) = process.waiters.remove(&waiter) else {
-            return self.fail("waiters", format!("{waiter:?} was answered twice"));
-        };
-        let status = process.engine.pod_status(&wait.pod);
-        let truth = match wait.goal {
-            Goal::Mounted | Goal::MountedAtLast => status.is_some_and(|it| it.unmounted.is_empty()),
-            Goal::Unmounted => true,
-            Goal::Gone => !process.engine.has_possibly_mounted_volumes(&wait.pod),
-        };
-        if reached && !truth {
-            let Wait { pod, goal, .. } = wait;
-            self.fail("waiters", format!("{waiter:?} was told that pod {pod} is {goal:?}, which is not so"));
+        if let Some(process) = &mut self.process {
+            let wait = process.waiters.remove(&waiter);
+            let result = waiters::check_answer(process, wait.as_ref(), reached);
+            self.verdict(waiters::NAME, result);
         }
     }
 
@@ -232,9 +221,6 @@ impl World {
             }
         }
         let proof = self.kernel.seen(place);
-        self.tell(Event::MountSeen {
-            place: place.clone(),
-            proof,
-        });
+        self.tell(Event::MountSeen { place: place.clone(), proof });
     }
 }

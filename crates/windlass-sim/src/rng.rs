@@ -29,7 +29,7 @@ impl Rng {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(STRIDE);
         mix(self.state)
     }
@@ -37,7 +37,7 @@ impl Rng {
     /// A number below `limit`; zero if there is none.
     pub fn below(&mut self, limit: u64) -> u64 {
         // The high half of the product: without the division of a remainder, and nearly as even.
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+        ((u128::from(self.number()) * u128::from(limit)) >> 64) as u64
     }
 
     /// A number from `low` to `high`, both included.
@@ -76,9 +76,7 @@ fn mix(mut z: u64) -> u64 {
 
 /// A number for a name, to be used as part of a key: FNV-1a.
 pub fn number_of(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -88,24 +86,17 @@ mod tests {
     #[test]
     fn the_numbers_are_those_of_the_paper_and_never_change() {
         let mut rng = Rng::new(1234567);
-        let first: Vec<u64> = (0..3).map(|_| rng.next()).collect();
-        assert_eq!(
-            first,
-            [
-                6457827717110365317,
-                3203168211198807973,
-                9817491932198370423
-            ]
-        );
+        let first: Vec<u64> = (0..3).map(|_| rng.number()).collect();
+        assert_eq!(first, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
     }
 
     #[test]
     fn keys_give_unrelated_numbers() {
-        let one = Rng::keyed(1, &[1, 2]).next();
-        assert_ne!(one, Rng::keyed(1, &[2, 1]).next());
-        assert_ne!(one, Rng::keyed(2, &[1, 2]).next());
-        assert_ne!(one, Rng::keyed(1, &[1]).next());
-        assert_eq!(one, Rng::keyed(1, &[1, 2]).next());
+        let one = Rng::keyed(1, &[1, 2]).number();
+        assert_ne!(one, Rng::keyed(1, &[2, 1]).number());
+        assert_ne!(one, Rng::keyed(2, &[1, 2]).number());
+        assert_ne!(one, Rng::keyed(1, &[1]).number());
+        assert_eq!(one, Rng::keyed(1, &[1, 2]).number());
     }
 
     #[test]

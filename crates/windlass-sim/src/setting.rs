@@ -4,14 +4,9 @@ use crate::rng::Rng;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use windlass_core::{
     expand,
-    ids::{
-        BootId, DriverName, InnerName, ObjectName, OuterName, PluginName, PodUid, SourceName,
-        VolumeId,
-    },
+    ids::{BootId, DriverName, InnerName, ObjectName, OuterName, PluginName, PodUid, SourceName, VolumeId},
     label,
-    spec::{
-        Access, Attach, Capabilities, Concurrency, Identity, Mode, Refresh, Sharing, VolumeSpec,
-    },
+    spec::{Access, Attach, Capabilities, Concurrency, Identity, Mode, Refresh, Sharing, VolumeSpec},
 };
 
 /// One gibibyte, the unit in which volumes grow.
@@ -142,10 +137,7 @@ impl VolumePlan {
 
     /// The wish that a pod with this label has for the volume.
     pub fn wish(&self, label: Option<&Arc<str>>) -> label::Wish {
-        label::Wish {
-            original: label.cloned(),
-            enforced: self.labelled && label.is_some(),
-        }
+        label::Wish { original: label.cloned(), enforced: self.labelled && label.is_some() }
     }
 }
 
@@ -175,25 +167,16 @@ impl Setting {
             let name = format!("driver-{index}.example");
             setting.drivers.push(DriverName::from(name.as_str()));
         }
-        setting.sources.push(SourcePlan {
-            name: SourceName::from("api"),
-            counted: true,
-        });
+        setting.sources.push(SourcePlan { name: SourceName::from("api"), counted: true });
         if rng.chance(400) {
-            setting.sources.push(SourcePlan {
-                name: SourceName::from("directory"),
-                counted: rng.chance(300),
-            });
+            setting.sources.push(SourcePlan { name: SourceName::from("directory"), counted: rng.chance(300) });
         }
         for index in 0..rng.between(3, 10) {
             let volume = random_volume(&mut rng, index, setting.drivers.len());
             setting.volumes.push(volume);
         }
-        setting.attacher = setting
-            .volumes
-            .iter()
-            .any(|it| it.capabilities.attach == Attach::ByController)
-            || rng.chance(300);
+        setting.attacher =
+            setting.volumes.iter().any(|it| it.capabilities.attach == Attach::ByController) || rng.chance(300);
         setting.keep_terminated = rng.chance(150);
         setting.lingering = rng.chance(500);
         setting
@@ -236,9 +219,7 @@ impl Setting {
     pub fn attached_by_controller(&self) -> impl Iterator<Item = &VolumeId> {
         self.by_volume
             .iter()
-            .filter(|(_, plan)| {
-                self.volumes[**plan].capabilities.attach == Attach::ByController
-            })
+            .filter(|(_, plan)| self.volumes[**plan].capabilities.attach == Attach::ByController)
             .map(|(id, _)| id)
     }
 
@@ -265,10 +246,7 @@ fn scratch(rng: &mut Rng, index: u64) -> VolumePlan {
         name: format!("scratch-{index}").into(),
         plugin: PluginName::from("kubernetes.io/empty-dir"),
         driver: None,
-        capabilities: Capabilities {
-            patience: patience(rng),
-            ..Capabilities::default()
-        },
+        capabilities: Capabilities { patience: patience(rng), ..Capabilities::default() },
         mode: Mode::Filesystem,
         sharing: Sharing::Shared,
         medium: *rng.pick(&[Medium::Directory, Medium::Memory]),
@@ -283,15 +261,9 @@ fn content(rng: &mut Rng, index: u64) -> VolumePlan {
     VolumePlan {
         name: format!("content-{index}").into(),
         plugin: PluginName::from("kubernetes.io/configmap"),
-        capabilities: Capabilities {
-            refresh: Refresh::OnChange,
-            patience: patience(rng),
-            ..Capabilities::default()
-        },
+        capabilities: Capabilities { refresh: Refresh::OnChange, patience: patience(rng), ..Capabilities::default() },
         medium: *rng.pick(&[Medium::Directory, Medium::Memory]),
-        object: Some(ObjectName::from(
-            format!("ConfigMap default/content-{index}").as_str(),
-        )),
+        object: Some(ObjectName::from(format!("ConfigMap default/content-{index}").as_str())),
         ..scratch(rng, index)
     }
 }
@@ -318,11 +290,7 @@ fn inline(rng: &mut Rng, index: u64, drivers: usize) -> VolumePlan {
         name: format!("inline-{index}").into(),
         plugin: PluginName::from("kubernetes.io/csi"),
         driver: Some(rng.index(drivers)),
-        capabilities: Capabilities {
-            refresh: refresh(rng),
-            patience: patience(rng),
-            ..Capabilities::default()
-        },
+        capabilities: Capabilities { refresh: refresh(rng), patience: patience(rng), ..Capabilities::default() },
         medium: Medium::Memory,
         ..scratch(rng, index)
     }
@@ -337,12 +305,7 @@ fn disk(rng: &mut Rng, index: u64, drivers: usize) -> VolumePlan {
         plugin: PluginName::from("kubernetes.io/csi"),
         driver: Some(rng.index(drivers)),
         capabilities: Capabilities {
-            attach: *rng.pick(&[
-                Attach::ByController,
-                Attach::ByController,
-                Attach::ByNode,
-                Attach::NotNeeded,
-            ]),
+            attach: *rng.pick(&[Attach::ByController, Attach::ByController, Attach::ByNode, Attach::NotNeeded]),
             stage: rng.chance(800),
             block,
             expand: grows,
@@ -352,11 +315,7 @@ fn disk(rng: &mut Rng, index: u64, drivers: usize) -> VolumePlan {
             patience: patience(rng),
         },
         mode: if block { Mode::Block } else { Mode::Filesystem },
-        sharing: if rng.chance(200) {
-            Sharing::OnePod
-        } else {
-            Sharing::Shared
-        },
+        sharing: if rng.chance(200) { Sharing::OnePod } else { Sharing::Shared },
         medium: Medium::Remote,
         labelled: !block && rng.chance(250),
         object: None,
@@ -364,11 +323,7 @@ fn disk(rng: &mut Rng, index: u64, drivers: usize) -> VolumePlan {
     }
 }
 
-const CONCURRENCIES: [Concurrency; 3] = [
-    Concurrency::Alone,
-    Concurrency::ReleasesOverlap,
-    Concurrency::PodsOverlap,
-];
+const CONCURRENCIES: [Concurrency; 3] = [Concurrency::Alone, Concurrency::ReleasesOverlap, Concurrency::PodsOverlap];
 
 fn refresh(rng: &mut Rng) -> Refresh {
     match rng.below(10) {

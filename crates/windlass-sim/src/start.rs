@@ -122,9 +122,10 @@ impl World {
     fn remember_what_is_proven(&mut self) {
         let boot = Setting::boot(self.boot);
         let staged = self.disk.staged().map(|it| (Place::Stage(it.spec.id.clone()), it));
-        let published = self.disk.published().filter_map(|it| {
-            Some((Place::Publish(it.volume.clone(), it.pod.clone()), it.record?))
-        });
+        let published = self
+            .disk
+            .published()
+            .filter_map(|it| Some((Place::Publish(it.volume.clone(), it.pod.clone()), it.record?)));
         let mut proven = Vec::new();
         for (place, record) in staged.chain(published) {
             if let Record::Proven { boot: in_boot, proof, revision } = &record.record
@@ -213,7 +214,7 @@ impl World {
     }
 
     fn damage_a_record(&mut self) {
-        let pick = self.luck(&[52, self.life]).next();
+        let pick = self.luck(&[52, self.life]).number();
         // With the record of a mount that a driver is still making, nobody could ever find out whom to ask to undo it.
         let calls = &self.calls;
         let may = |pod: &PodUid, volume: &VolumeId| {
@@ -243,6 +244,12 @@ impl World {
         self.process_dies();
         let mut rng = self.luck(&[53, self.boot]);
         self.disk.lose_power(&mut rng, &mut self.faults);
+        // What was written into directories was not synced either.
+        for place in self.kernel.directories() {
+            if rng.chance(500) {
+                self.contents.remove(place);
+            }
+        }
         self.machine_starts(start);
     }
 
@@ -262,7 +269,10 @@ impl World {
 
     /// A driver can be called again.
     pub(crate) fn driver_up(&mut self, driver: usize) {
-        self.drivers[driver].up = true;
+        if !std::mem::replace(&mut self.drivers[driver].up, true) {
+            let name = self.setting.drivers[driver].clone();
+            self.note(|| format!("true: driver {name} is there"));
+        }
         self.driver_changed(driver);
     }
 

@@ -9,12 +9,7 @@ use crate::{
     source::PodState,
     world::{Happening, World},
 };
-use windlass_core::{
-    Event,
-    event::Place,
-    ids::Time,
-    spec::Phase,
-};
+use windlass_core::{Event, event::Place, ids::Time, spec::Phase};
 
 impl World {
     /// An entry of the script begins.
@@ -53,7 +48,8 @@ impl World {
             }
             Stimulus::ContentChanges { volume } => {
                 self.conditions.revisions[volume] += 1;
-                self.note(|| format!("true: the content of volume {volume} changed"));
+                let name = self.setting.volumes[volume].name.clone();
+                self.note(|| format!("true: what is to be in {name} changed"));
                 self.look_up_users(volume);
             }
             Stimulus::SizeGrows { volume } => self.size_grows(volume),
@@ -214,7 +210,8 @@ impl World {
                 self.conditions.growth_refused.remove(&volume);
             }
             self.sources.forget_specs(volume);
-            self.note(|| format!("true: volume {volume} should have {wanted} bytes"));
+            let name = self.setting.volumes[volume].name.clone();
+            self.note(|| format!("true: {name} should have {wanted} bytes"));
             self.look_up_users(volume);
         }
     }
@@ -280,9 +277,9 @@ impl World {
                 (true, true) => format!("    {head} it is mounted"),
                 (true, false) => format!("    {head} nothing is known of it"),
                 (false, _) => {
-                    let lines = reasons.iter().map(|it| {
-                        format!("\n      {}: {}\n        {}", it.code, it.text, it.code.remedy())
-                    });
+                    let lines = reasons
+                        .iter()
+                        .map(|it| format!("\n      {}: {}\n        {}", it.code, it.text, it.code.remedy()));
                     format!("    {head}{}", lines.collect::<String>())
                 }
             });
@@ -296,9 +293,12 @@ impl World {
         self.conditions.heal();
         for driver in 0..self.drivers.len() {
             self.drivers[driver].faulty.clear();
-            self.driver_down(driver);
-            self.driver_changed(driver);
-            self.schedule_in(1_000, Happening::DriverUp { driver });
+            let hangs = self.calls.values().any(|it| it.driver == Some(driver));
+            if hangs || !self.drivers[driver].up {
+                self.driver_down(driver);
+                self.driver_changed(driver);
+                self.schedule_in(1_000, Happening::DriverUp { driver });
+            }
         }
         for (pod, _) in std::mem::take(&mut self.conditions.lookups_failing).into_keys() {
             self.look_up_again(pod);

@@ -12,9 +12,7 @@ pub struct Trace {
 impl Trace {
     /// A trace that keeps what it is told.
     pub fn kept() -> Self {
-        Self {
-            lines: Some(Vec::new()),
-        }
+        Self { lines: Some(Vec::new()) }
     }
 
     /// A trace that keeps nothing, and does not even ask for the words.
@@ -58,14 +56,7 @@ impl fmt::Display for Clock {
         if hours >= 24 {
             write!(f, "{}d ", hours / 24)?;
         }
-        write!(
-            f,
-            "{:02}:{:02}:{:02}.{:03}",
-            hours % 24,
-            minutes % 60,
-            seconds % 60,
-            milliseconds % 1000
-        )
+        write!(f, "{:02}:{:02}:{:02}.{:03}", hours % 24, minutes % 60, seconds % 60, milliseconds % 1000)
     }
 }
 

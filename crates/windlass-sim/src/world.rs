@@ -8,6 +8,7 @@ use crate::{
     attacher::Attacher,
     checks,
     conditions::Conditions,
+    delivery::Delivery,
     disk::Disk,
     driver::{Call, CallId, Driver},
     faults::{Counts, Fault},
@@ -17,7 +18,7 @@ use crate::{
     rng::{Rng, number_of},
     script::{Script, Start},
     setting::Setting,
-    source::{Delivery, Sources},
+    source::Sources,
     trace::Trace,
 };
 use std::{
@@ -48,6 +49,8 @@ pub struct World {
     pub(crate) next_call: CallId,
     /// The volumes that this node attached itself.
     pub(crate) node_attached: BTreeSet<VolumeId>,
+    /// What was put into each pod's mount last.
+    pub(crate) contents: BTreeMap<Place, u64>,
     pub(crate) sources: Sources,
     pub(crate) apiserver: ApiServer,
     pub(crate) attacher: Attacher,
@@ -61,6 +64,8 @@ pub struct World {
     /// Volumes with a mount whose record was damaged. Until it is gone nobody can know which volume it is, so nobody can be
     /// blamed for taking the volume away below it.
     pub(crate) unrecognisable: BTreeSet<VolumeId>,
+    /// Volumes that a life which did not know its disk mounted in ways that do not go together.
+    pub(crate) mixed: BTreeSet<VolumeId>,
     /// How often each operation was tried, over all lives, so that each try has luck of its own.
     attempts: HashMap<u64, u64>,
     pub(crate) next_waiter: u64,
@@ -73,6 +78,8 @@ pub struct World {
     pub(crate) steps: u64,
     pub(crate) trace: Trace,
     pub(crate) failure: Option<Failure>,
+    /// Whether anything changed since the last step about what is mounted, attached or reported.
+    pub(crate) holdings_changed: bool,
     /// How many times in a row the engine was woken without time passing.
     idle_wakes: u32,
 }
@@ -97,27 +104,65 @@ pub(crate) enum Happening {
     ProcessStarts(Start),
     ScanRuns(u64),
     ScanEnds(u64),
-    DriverTold { life: u64, driver: usize },
-    DriverUp { driver: usize },
-    FlightStep { life: u64, id: OperationId },
+    DriverTold {
+        life: u64,
+        driver: usize,
+    },
+    DriverUp {
+        driver: usize,
+    },
+    FlightStep {
+        life: u64,
+        id: OperationId,
+    },
     CallFinishes(CallId),
     CallAnswers(CallId),
-    MountSeen { life: u64, place: Place },
+    MountSeen {
+        life: u64,
+        place: Place,
+    },
 
-    ListRuns { life: u64, source: usize, connection: u64 },
-    Delivered { life: u64, delivery: Delivery },
-    Resolved { life: u64, pod: usize },
+    ListRuns {
+        life: u64,
+        source: usize,
+        connection: u64,
+    },
+    Delivered {
+        life: u64,
+        delivery: Delivery,
+    },
+    Resolved {
+        life: u64,
+        pod: usize,
+    },
 
     AttacherLooks(VolumeId),
     AttachEnds(VolumeId),
     DetachVerified(VolumeId),
     DetachEnds(VolumeId),
     Relisted(VolumeId),
-    AttachmentTold { life: u64, volume: VolumeId, version: u64, attachment: Attachment },
-    AttachmentsTold { life: u64 },
-    ReportSent { life: u64 },
-    ReportStored { life: u64, version: u64, volumes: Vec<VolumeId> },
-    ReportAnswered { life: u64, version: u64, listed: Vec<(VolumeId, u64, bool)> },
+    AttachmentTold {
+        life: u64,
+        volume: VolumeId,
+        version: u64,
+        attachment: Attachment,
+    },
+    AttachmentsTold {
+        life: u64,
+    },
+    ReportSent {
+        life: u64,
+    },
+    ReportStored {
+        life: u64,
+        version: u64,
+        volumes: Vec<VolumeId>,
+    },
+    ReportAnswered {
+        life: u64,
+        version: u64,
+        listed: Vec<(VolumeId, u64, bool)>,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -159,17 +204,11 @@ impl World {
             kernel: Kernel::default(),
             disk: Disk::default(),
             disk_synced: Time::ZERO,
-            drivers: setting
-                .drivers
-                .iter()
-                .map(|_| Driver {
-                    up: true,
-                    ..Driver::default()
-                })
-                .collect(),
+            drivers: setting.drivers.iter().map(|_| Driver { up: true, ..Driver::default() }).collect(),
             calls: BTreeMap::new(),
             next_call: 1,
             node_attached: BTreeSet::new(),
+            contents: BTreeMap::new(),
             sources: Sources::new(&setting),
             apiserver: ApiServer::default(),
             attacher: Attacher::default(),
@@ -179,6 +218,7 @@ impl World {
             boot: 1,
             kill: None,
             unrecognisable: BTreeSet::new(),
+            mixed: BTreeSet::new(),
             attempts: HashMap::new(),
             next_waiter: 1,
             planning: options.planning,
@@ -189,6 +229,7 @@ impl World {
             steps: 0,
             trace: if options.trace { Trace::kept() } else { Trace::none() },
             failure: None,
+            holdings_changed: false,
             idle_wakes: 0,
             setting,
             script,
@@ -205,11 +246,7 @@ impl World {
     /// Puts something into the future.
     pub(crate) fn schedule(&mut self, at: Time, happening: Happening) {
         self.next_order += 1;
-        self.queue.push(Queued {
-            at: at.max(self.now),
-            order: self.next_order,
-            happening,
-        });
+        self.queue.push(Queued { at: at.max(self.now), order: self.next_order, happening });
     }
 
     /// Puts something so many milliseconds into the future.
@@ -227,7 +264,7 @@ impl World {
         let pod = operation.action.pod().map_or(0, |it| number_of(it.as_str()));
         let volume = number_of(operation.volume().as_str());
         let kind = operation.action.kind() as u64;
-        let which = self.luck(&[10, volume, pod, kind]).next();
+        let which = self.luck(&[10, volume, pod, kind]).number();
         let attempt = self.attempts.entry(which).or_default();
         *attempt += 1;
         let key = [10, volume, pod, kind, *attempt];
@@ -239,11 +276,7 @@ impl World {
         let now = self.now;
         self.trace.note(now, || format!("BROKEN {check}: {message}"));
         if self.failure.is_none() {
-            self.failure = Some(Failure {
-                check,
-                message,
-                at: now,
-            });
+            self.failure = Some(Failure { check, message, at: now });
         }
     }
 
@@ -317,10 +350,7 @@ impl World {
         self.idle_wakes += 1;
         self.now = at;
         if self.idle_wakes > 100 {
-            return self.fail(
-                "idle",
-                "the engine wants to be woken again and again without time passing (I-8)".into(),
-            );
+            return self.fail("idle", "the engine wants to be woken again and again without time passing (I-8)".into());
         }
         if self.conditions.timer_delay(at) > 0 {
             self.faults.add(Fault::TimerLate);
@@ -342,11 +372,7 @@ impl World {
             Happening::CallFinishes(call) => self.call_finishes(call),
             Happening::CallAnswers(call) => self.call_answers(call),
             Happening::MountSeen { life, place } if self.lives(life) => self.mount_seen(&place),
-            Happening::ListRuns {
-                life,
-                source,
-                connection,
-            } if self.lives(life) => self.list_runs(source, connection),
+            Happening::ListRuns { life, source, connection } if self.lives(life) => self.list_runs(source, connection),
             Happening::Delivered { life, delivery } if self.lives(life) => self.delivered(delivery),
             Happening::Resolved { life, pod } if self.lives(life) => self.resolved(pod),
             Happening::AttacherLooks(volume) => self.attacher_looks(&volume),
@@ -354,24 +380,15 @@ impl World {
             Happening::DetachVerified(volume) => self.detach_verified(&volume),
             Happening::DetachEnds(volume) => self.detach_ends(&volume),
             Happening::Relisted(volume) => self.relisted(&volume),
-            Happening::AttachmentTold {
-                life,
-                volume,
-                version,
-                attachment,
-            } if self.lives(life) => self.attachment_told(volume, version, attachment),
+            Happening::AttachmentTold { life, volume, version, attachment } if self.lives(life) => {
+                self.attachment_told(volume, version, attachment)
+            }
             Happening::AttachmentsTold { life } if self.lives(life) => self.attachments_told(),
             Happening::ReportSent { life } if self.lives(life) => self.report_sent(),
-            Happening::ReportStored {
-                life,
-                version,
-                volumes,
-            } => self.report_stored(life, version, volumes),
-            Happening::ReportAnswered {
-                life,
-                version,
-                listed,
-            } if self.lives(life) => self.report_answered(version, listed),
+            Happening::ReportStored { life, version, volumes } => self.report_stored(life, version, volumes),
+            Happening::ReportAnswered { life, version, listed } if self.lives(life) => {
+                self.report_answered(version, listed)
+            }
             // Meant for a process that is no more.
             Happening::ScanRuns(_)
             | Happening::ScanEnds(_)

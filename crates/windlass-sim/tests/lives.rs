@@ -7,15 +7,10 @@ use windlass_sim::{
     life::{Options, run_seed},
 };
 
-const TRACED: Options = Options {
-    trace: true,
-    planning: Planning::Touched,
-    sabotage: None,
-    thorough_every: 16,
-};
+const TRACED: Options = Options { trace: true, planning: Planning::Touched, sabotage: None, thorough_every: 16 };
 
 /// How many lives that are.
-const LIVED: u64 = 600;
+const LIVED: u64 = 400;
 
 /// The lives that two tests look at.
 static LIVES: LazyLock<Results> = LazyLock::new(|| {

@@ -1,9 +1,7 @@
 //! The checks can fail: each way of breaking the engine's surroundings on purpose is noticed by the check that should.
 
 use windlass_sim::{
-    checks::{
-        in_use, nothing_wanted_is_taken, one_at_a_time, proof, restart, settled, unknown,
-    },
+    checks::{in_use, nothing_wanted_is_taken, one_at_a_time, proof, restart, settled, unknown},
     life::{Options, Sabotage, plan, run_seed},
     minimise::minimise,
 };

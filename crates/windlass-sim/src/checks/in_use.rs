@@ -2,12 +2,7 @@
 //! or about to be, stands in the report that the controller reads, and is attached.
 
 use crate::{driver::CallId, world::World};
-use windlass_core::{
-    event::Place,
-    ids::VolumeId,
-    operation::Kind,
-    spec::Attach,
-};
+use windlass_core::{event::Place, ids::VolumeId, operation::Kind, spec::Attach};
 
 /// What the check is called.
 pub const NAME: &str = "in use means in use (I-3)";

@@ -9,18 +9,24 @@ pub mod proof;
 pub mod reasons;
 pub mod restart;
 pub mod settled;
+pub mod sharing;
 pub mod unknown;
+pub mod waiters;
 
 use crate::{driver::CallId, world::World};
 use windlass_core::Operation;
 
 /// An operation is about to start.
 pub(crate) fn operation_started(world: &mut World, operation: &Operation) {
+    if world.process.as_ref().is_some_and(|it| it.slow_scan) && sharing::check(world, operation).is_err() {
+        world.mixed.insert(operation.volume().clone());
+    }
     let results = [
         (nothing_wanted_is_taken::NAME, nothing_wanted_is_taken::check(world, operation)),
         (one_at_a_time::NAME, one_at_a_time::check(world, operation)),
         (order::NAME, order::check(world, operation)),
         (restart::NAME, restart::check(world, operation)),
+        (sharing::NAME, sharing::check(world, operation)),
     ];
     for (name, result) in results {
         world.verdict(name, result);
@@ -35,13 +41,13 @@ pub(crate) fn call_placed(world: &mut World, call: CallId) {
 
 /// Something happened, and everything that follows at once has followed.
 pub(crate) fn after_step(world: &mut World) {
-    if !world.unrecognisable.is_empty() {
-        let mut unrecognisable = std::mem::take(&mut world.unrecognisable);
-        unrecognisable.retain(|it| world.kernel.has_volume(it));
-        world.unrecognisable = unrecognisable;
+    // What is no longer mounted needs no excuse.
+    world.unrecognisable.retain(|it| world.kernel.has_volume(it));
+    world.mixed.retain(|it| world.kernel.has_volume(it));
+    if std::mem::take(&mut world.holdings_changed) {
+        let result = in_use::check(world);
+        world.verdict(in_use::NAME, result);
     }
-    let result = in_use::check(world);
-    world.verdict(in_use::NAME, result);
     if world.steps.is_multiple_of(world.thorough_every) {
         thorough(world);
     }
@@ -54,9 +60,11 @@ pub(crate) fn thorough(world: &mut World) {
     };
     let snapshot = process.engine.snapshot();
     let results = [
-        (proof::NAME, proof::check(world)),
+        (proof::NAME, proof::check(world, &snapshot)),
+        (in_use::NAME, in_use::check(world)),
         (reasons::NAME, reasons::check(world, &snapshot)),
         (unknown::NAME, unknown::check(world, &snapshot)),
+        (waiters::NAME, waiters::check(world, &snapshot)),
     ];
     for (name, result) in results {
         world.verdict(name, result);
@@ -66,10 +74,7 @@ pub(crate) fn thorough(world: &mut World) {
 /// All trouble has ended and nothing happens any more.
 pub(crate) fn settled(world: &mut World) {
     thorough(world);
-    let results = [
-        (settled::NAME, settled::check(world)),
-        (idle::NAME, idle::check(world)),
-    ];
+    let results = [(settled::NAME, settled::check(world)), (idle::NAME, idle::check(world))];
     for (name, result) in results {
         world.verdict(name, result);
     }

@@ -3,14 +3,15 @@
 //!
 //! The judgement is by the newest state of each pod of which word reached the engine in this life of the process, by an
 //! event or by a list in which the pod was missing. What has not reached it cannot be held against it; but where nothing
-//! reached it, or the state it was told of wants the volume, taking it away was a guess.
+//! reached it, or the state it was told of wants the volume, taking it away was a guess. And nothing is taken at all before
+//! there was a moment at which every source, the disk and the attacher had told all they know.
 
 use crate::{source::PodState, world::World};
 use windlass_core::{
     Operation,
     event::Place,
     ids::{PodUid, VolumeId},
-    operation::Action,
+    operation::{Action, Kind},
     spec::Phase,
 };
 
@@ -19,6 +20,11 @@ pub const NAME: &str = "nothing wanted is taken (I-1)";
 
 /// Judges an operation that is about to start.
 pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
+    let takes = matches!(operation.action.kind(), Kind::Unpublish | Kind::Unstage | Kind::Detach);
+    if takes && world.process.as_ref().is_some_and(|it| !it.all_known_once) {
+        let (kind, volume) = (operation.action.kind(), operation.volume());
+        return Err(format!("{kind} of {volume} starts before all was known"));
+    }
     match &operation.action {
         Action::Unpublish { pod } => {
             let volume = match world.place_of(operation) {

@@ -28,10 +28,8 @@ pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
         }
         Action::Unstage | Action::Detach if world.unrecognisable.contains(volume) => Ok(()),
         Action::Unstage => {
-            let holder = world
-                .kernel
-                .published_to(volume)
-                .find(|pod| settled(&Place::Publish(volume.clone(), (*pod).clone())));
+            let holder =
+                world.kernel.published_to(volume).find(|pod| settled(&Place::Publish(volume.clone(), (*pod).clone())));
             match holder {
                 Some(pod) => Err(format!("{volume} is unstaged while pod {pod} has it")),
                 None => Ok(()),
@@ -40,9 +38,7 @@ pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
         Action::Detach if world.drivers.iter().any(|it| it.sessions.contains(volume)) => {
             Err(format!("{volume} is detached while it is staged"))
         }
-        Action::Detach if world.kernel.has_volume(volume) => {
-            Err(format!("{volume} is detached while it is mounted"))
-        }
+        Action::Detach if world.kernel.has_volume(volume) => Err(format!("{volume} is detached while it is mounted")),
         Action::Attach
         | Action::Stage { .. }
         | Action::Publish { .. }
@@ -65,13 +61,7 @@ mod tests {
     fn operation(world: &World, volume: &VolumeId, action: Action) -> Operation {
         let plan = world.setting.volume(volume).expect("it is planned");
         let spec = plan.spec(&world.setting, &world.setting.pods[0].uid, Default::default());
-        Operation {
-            id: OperationId(1 << 40),
-            spec: Arc::new(spec),
-            action,
-            failures: 0,
-            deadline: Time(u64::MAX),
-        }
+        Operation { id: OperationId(1 << 40), spec: Arc::new(spec), action, failures: 0, deadline: Time(u64::MAX) }
     }
 
     #[test]

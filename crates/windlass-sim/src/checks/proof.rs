@@ -3,18 +3,17 @@
 //! Where an operation runs, or a change is on its way to the engine, what is there may be newer than what it knows.
 
 use crate::{kernel::Maker, world::World};
-use windlass_core::event::Place;
+use windlass_core::{event::Place, snapshot::Snapshot};
 
 /// What the check is called.
 pub const NAME: &str = "proof before hand-out (I-4)";
 
 /// Judges everything that the engine would hand out now.
-pub fn check(world: &World) -> Result<(), String> {
+pub fn check(world: &World, snapshot: &Snapshot) -> Result<(), String> {
     let Some(process) = &world.process else {
         return Ok(());
     };
-    for pod in process.told.keys() {
-        let uid = &world.setting.pods[*pod].uid;
+    for uid in snapshot.pods.iter().map(|it| &it.uid) {
         for (name, mounted) in process.engine.mounted_volumes(uid) {
             let place = Place::Publish(mounted.volume.clone(), uid.clone());
             if process.is_unsettled(&place) {

@@ -237,7 +237,10 @@ mod tests {
         let has = |it: &[Reason]| it.iter().any(|it| it.code == code);
         let world = world_in_which(|world| {
             world.process.is_some()
-                && snapshot(world).volumes.iter().any(|it| has(&it.reasons) || it.mounts.iter().any(|it| has(&it.reasons)))
+                && snapshot(world)
+                    .volumes
+                    .iter()
+                    .any(|it| has(&it.reasons) || it.mounts.iter().any(|it| has(&it.reasons)))
         });
         let snapshot = snapshot(&world);
         assert_eq!(check(&world, &snapshot), Ok(()));

@@ -7,7 +7,7 @@ use windlass_core::{
     event::Place,
     ids::VolumeId,
     reason::Code,
-    spec::{Access, Attach, Phase},
+    spec::{Access, Attach, Phase, Refresh},
 };
 
 /// What the check is called.
@@ -41,6 +41,7 @@ fn everything_wanted_is_mounted(world: &World, process: &Process) -> Result<(), 
             let place = Place::Publish(world.setting.id(pod, index).clone(), plan.uid.clone());
             let is_there = world.kernel.visible(&place).is_some_and(|it| it.maker == Maker::Ours);
             if mounted.contains_key(&used.outer) && is_there {
+                content_is_current(world, &place, used.volume)?;
                 continue;
             }
             let reasons = process.engine.explain(&plan.uid, &used.outer);
@@ -48,6 +49,16 @@ fn everything_wanted_is_mounted(world: &World, process: &Process) -> Result<(), 
                 return Err(format!("{} of pod {} is wanted and not mounted: {reasons:?}", used.outer, plan.uid));
             }
         }
+    }
+    Ok(())
+}
+
+/// What is in a mount is what is wanted, if it is the kind of volume of which that is promised.
+fn content_is_current(world: &World, place: &Place, volume: usize) -> Result<(), String> {
+    let refreshes = world.setting.volumes[volume].capabilities.refresh != Refresh::Never;
+    let (content, wanted) = (world.contents.get(place).copied(), world.conditions.revisions[volume]);
+    if refreshes && content != Some(wanted) {
+        return Err(format!("content {content:?} instead of {wanted} is {}", place_words(place)));
     }
     Ok(())
 }
@@ -74,9 +85,8 @@ fn wants(world: &World, pod: usize, volume: &VolumeId) -> bool {
     let uses = world.setting.pods[pod].uses.iter().enumerate();
     let state = world.sources.state(pod);
     let keep = world.setting.keep_terminated;
-    uses.into_iter().any(|(index, used)| {
-        !used.invalid && state.wants(index, keep) && world.setting.id(pod, index) == volume
-    })
+    uses.into_iter()
+        .any(|(index, used)| !used.invalid && state.wants(index, keep) && world.setting.id(pod, index) == volume)
 }
 
 /// May a pod keep what it has? It may keep everything while one of its names is no volume, for that could be any.

@@ -56,10 +56,7 @@ fn is_known_by_name(world: &World, snapshot: &Snapshot, volume: &VolumeId, pod: 
     let Some(directory) = unreadable.find(|it| it.record.is_none()) else {
         return false;
     };
-    snapshot
-        .volumes
-        .iter()
-        .any(|it| it.plugin == *directory.plugin && has_mount(Some(it), pod))
+    snapshot.volumes.iter().any(|it| it.plugin == *directory.plugin && has_mount(Some(it), pod))
 }
 
 #[cfg(test)]
