@@ -218,7 +218,7 @@ impl World {
             }
             (Action::Publish { revision, .. }, Some(place)) => {
                 self.make_mount(place, call);
-                self.contents.insert(place.clone(), *revision);
+                self.contents.insert(place.clone(), (*revision, self.boot));
             }
             (Action::Unpublish { .. }, Some(place)) => self.take_mount(place),
             (Action::Stage { .. } | Action::Unstage | Action::Publish { .. } | Action::Unpublish { .. }, None) => {}

@@ -10,6 +10,7 @@ use crate::{
     faults::Fault,
     kernel::Mount,
     life::Sabotage,
+    process::RefusedGrowth,
     rng::Rng,
     setting::Setting,
     world::{Happening, World},
@@ -389,6 +390,7 @@ impl World {
             return;
         }
         let outcome = flight.outcome.unwrap_or_else(|| unknown("it ended without a result"));
+        self.remember_refused_growth(&flight.operation, &outcome);
         self.tell(Event::OperationEnded { id: flight.operation.id, outcome });
         // The engine knows what was seen a few steps ago. If that changed since, it must hear of it after the result, for
         // what it heard before the result it took for a part of the operation.
@@ -396,6 +398,19 @@ impl World {
             && self.kernel.seen(place) != flight.seen
         {
             self.mount_changed(place);
+        }
+    }
+
+    fn remember_refused_growth(&mut self, operation: &Operation, outcome: &Outcome) {
+        if let (Some(process), Action::Expand { to_bytes, .. }, Outcome::Refused(trouble)) =
+            (&mut self.process, &operation.action, outcome)
+        {
+            let refused = match trouble.cause {
+                Cause::InUse => RefusedGrowth::InUse,
+                Cause::Infeasible => RefusedGrowth::To(*to_bytes),
+                Cause::Driver | Cause::Object(_) | Cause::NotSupported | Cause::Other => return,
+            };
+            process.refused_growth.insert(operation.volume().clone(), refused);
         }
     }
 

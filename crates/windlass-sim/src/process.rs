@@ -65,8 +65,19 @@ pub struct Process {
     pub undelivered: BTreeMap<Place, u32>,
     /// The mounts of earlier lives that this life has no reason to touch, with their content (I-11).
     pub proven: BTreeMap<Place, (Proof, u64)>,
+    /// The volumes of which the engine was told that they cannot grow.
+    pub refused_growth: BTreeMap<VolumeId, RefusedGrowth>,
     /// How far the clock goes back for the next event.
     pub clock_back: u64,
+}
+
+/// What the engine was told about a volume that does not grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RefusedGrowth {
+    /// Not while it is in use.
+    InUse,
+    /// Not to this size.
+    To(u64),
 }
 
 impl Process {
@@ -94,6 +105,7 @@ impl Process {
             waiters: BTreeMap::new(),
             undelivered: BTreeMap::new(),
             proven: BTreeMap::new(),
+            refused_growth: BTreeMap::new(),
             clock_back: 0,
         }
     }

@@ -137,7 +137,7 @@ impl VolumePlan {
 
     /// The wish that a pod with this label has for the volume.
     pub fn wish(&self, label: Option<&Arc<str>>) -> label::Wish {
-        label::Wish { original: label.cloned(), enforced: self.labelled && label.is_some() }
+        label::Wish { original: label.cloned(), enforced: self.labelled }
     }
 }
 

@@ -49,8 +49,8 @@ pub struct World {
     pub(crate) next_call: CallId,
     /// The volumes that this node attached itself.
     pub(crate) node_attached: BTreeSet<VolumeId>,
-    /// What was put into each pod's mount last.
-    pub(crate) contents: BTreeMap<Place, u64>,
+    /// What was put into each pod's mount last, and in which boot.
+    pub(crate) contents: BTreeMap<Place, (u64, u64)>,
     pub(crate) sources: Sources,
     pub(crate) apiserver: ApiServer,
     pub(crate) attacher: Attacher,

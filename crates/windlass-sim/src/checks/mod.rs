@@ -1,5 +1,6 @@
 //! The promises, one file each. Each check compares what the engine says or asks for with what is true in the world.
 
+pub mod growth;
 pub mod idle;
 pub mod in_use;
 pub mod nothing_wanted_is_taken;
@@ -27,6 +28,7 @@ pub(crate) fn operation_started(world: &mut World, operation: &Operation) {
         (order::NAME, order::check(world, operation)),
         (restart::NAME, restart::check(world, operation)),
         (sharing::NAME, sharing::check(world, operation)),
+        (growth::NAME, growth::check(world, operation)),
     ];
     for (name, result) in results {
         world.verdict(name, result);
@@ -44,6 +46,9 @@ pub(crate) fn after_step(world: &mut World) {
     // What is no longer mounted needs no excuse.
     world.unrecognisable.retain(|it| world.kernel.has_volume(it));
     world.mixed.retain(|it| world.kernel.has_volume(it));
+    if let Some(process) = &mut world.process {
+        process.refused_growth.retain(|it, _| world.kernel.has_volume(it));
+    }
     if std::mem::take(&mut world.holdings_changed) {
         let result = in_use::check(world);
         world.verdict(in_use::NAME, result);

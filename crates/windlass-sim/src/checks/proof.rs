@@ -1,4 +1,4 @@
-//! I-4, proof before hand-out: whatever the engine hands out is mounted now, and is what a publish made.
+//! I-4, proof before hand-out: whatever the engine hands out is mounted now, and is what a publish of this boot made.
 //!
 //! Where an operation runs, or a change is on its way to the engine, what is there may be newer than what it knows.
 
@@ -31,6 +31,9 @@ pub fn check(world: &World, snapshot: &Snapshot) -> Result<(), String> {
                         "{name} of pod {uid} is handed out as {:?}, but {:?} is mounted",
                         mounted.proof, mount.proof
                     ));
+                }
+                Some(_) if world.contents.get(&place).is_none_or(|(_, boot)| *boot != world.boot) => {
+                    return Err(format!("{name} of pod {uid} is handed out, but nobody published it in this boot"));
                 }
                 Some(_) => {}
             }

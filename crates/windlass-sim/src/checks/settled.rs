@@ -1,7 +1,7 @@
 //! Once all trouble has ended the node settles: everything wanted is mounted, nothing unwanted is left, everybody who
 //! waited was answered, and what is in use stands reported, no more and no less.
 
-use crate::{describe::place_words, kernel::Maker, process::Process, source::PodState, world::World};
+use crate::{describe::place_words, disk::Published, kernel::Maker, process::Process, source::PodState, world::World};
 use std::collections::BTreeSet;
 use windlass_core::{
     event::Place,
@@ -56,7 +56,8 @@ fn everything_wanted_is_mounted(world: &World, process: &Process) -> Result<(), 
 /// What is in a mount is what is wanted, if it is the kind of volume of which that is promised.
 fn content_is_current(world: &World, place: &Place, volume: usize) -> Result<(), String> {
     let refreshes = world.setting.volumes[volume].capabilities.refresh != Refresh::Never;
-    let (content, wanted) = (world.contents.get(place).copied(), world.conditions.revisions[volume]);
+    let content = world.contents.get(place).map(|(revision, _)| *revision);
+    let wanted = world.conditions.revisions[volume];
     if refreshes && content != Some(wanted) {
         return Err(format!("content {content:?} instead of {wanted} is {}", place_words(place)));
     }
@@ -75,7 +76,12 @@ fn is_lasting(world: &World, pod: usize, index: usize, code: Code) -> bool {
             world.kernel.visible(&Place::Publish(volume.clone(), uid)).is_some()
         }),
         Code::LabelConflict | Code::LabelMismatch => {
-            plan.labelled && others.any(|it| world.setting.pods[it].label != *label)
+            // A pod keeps what it has, also if a damaged record once made it share a label that it did not ask for.
+            let labelled_otherwise = |it: &Published<'_>| it.record.is_some_and(|it| it.label != *label);
+            let mut mounted = world.disk.published().filter(|it| it.volume == volume);
+            plan.labelled
+                && (others.any(|it| world.setting.pods[it].label != *label)
+                    || mounted.any(|it| labelled_otherwise(&it)))
         }
         _ => false,
     }

@@ -1,0 +1,392 @@
+//! A directory whose contents change in one step, in the layout that programs know from ConfigMaps and Secrets.
+//!
+//! ```text
+//! ..2026_11_15_12_00_00.123456/   the files
+//! ..data -> ..2026_11_15_12_00_00.123456
+//! name   -> ..data/name           one link for each first component
+//! ```
+//!
+//! A new version is written beside the old one and becomes visible when `..data` is renamed over: whoever resolves
+//! `..data` sees all of one version. Until then the version in use is not touched, so an update that fails, or a
+//! process that is killed, leaves the old version or the new one. What is left over is swept up by the next write.
+//! The old version is removed at the end; a reader that is just in it can find a file missing, and looks again.
+//!
+//! One writer per directory at a time is the caller's duty. Nothing is synced to a disk: after a crash of the whole
+//! machine the contents are written again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::name::{self, Name, Relative};
+use crate::remove;
+use crate::safe_path::{self, Place};
+
+mod compare;
+mod stamp;
+mod version;
+
+use stamp::{is_stamp, new_stamp};
+use version::Owners;
+
+/// What can go wrong with an update. The version that was in use still is.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A path cannot be used.
+    #[error(transparent)]
+    Path(#[from] name::Error),
+    /// Names that begin with `..` are for the links and versions themselves.
+    #[error("write {path}: names that begin with \"..\" are reserved")]
+    Reserved {
+        /// The path.
+        path: Relative,
+    },
+    /// A path is wanted both as a file and as a directory.
+    #[error("write {below}: {file} is a file")]
+    Conflict {
+        /// The file.
+        file: Relative,
+        /// The path through it.
+        below: Relative,
+    },
+    /// Something could not be reached.
+    #[error(transparent)]
+    Reach(#[from] safe_path::Error),
+    /// A file or directory of the new version could not be written.
+    #[error("write {}", path.display())]
+    Write {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// A link could not be read.
+    #[error("read the link {}", path.display())]
+    ReadLink {
+        /// The link.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// A link could not be made, replaced or removed.
+    #[error("set the link {}", path.display())]
+    SetLink {
+        /// The link.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// The directory could not be listed.
+    #[error("list {}", path.display())]
+    List {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+}
+
+/// One file of the contents.
+#[derive(Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its bytes. Possibly secret: they are in no message.
+    pub contents: Vec<u8>,
+    /// Its mode, exactly.
+    pub mode: Mode,
+    /// Its owner; who writes, if there is none.
+    pub owner: Option<u32>,
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} bytes, mode {:o}, owner {:?}", self.contents.len(), self.mode, self.owner)
+    }
+}
+
+/// All contents of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contents {
+    files: BTreeMap<Relative, File>,
+    /// The group of files, directories and links; that of who writes, if there is none.
+    pub group: Option<u32>,
+    /// The mode of directories.
+    pub directory_mode: Mode,
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self { files: BTreeMap::new(), group: None, directory_mode: Mode::from_raw_mode(0o755) }
+    }
+}
+
+impl Contents {
+    /// Adds a file. `path` is checked, cleaned, and then must not begin with `..`; `field` says what it is, for the
+    /// error. A file that has this path already is replaced.
+    pub fn add(&mut self, field: &'static str, path: &str, file: File) -> Result<(), Error> {
+        let path = Relative::new(field, path)?;
+        if path.first().as_bytes().starts_with(b"..") {
+            return Err(Error::Reserved { path });
+        }
+        self.files.insert(path, file);
+        Ok(())
+    }
+
+    /// The files, by path.
+    pub fn files(&self) -> impl Iterator<Item = (&Relative, &File)> {
+        self.files.iter()
+    }
+
+    /// All directories that the files need, outermost first.
+    fn directories(&self) -> BTreeSet<PathBuf> {
+        let parents = self.files.keys().flat_map(|path| {
+            let path = path.to_path();
+            path.ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()).map(PathBuf::from).collect::<Vec<_>>()
+        });
+        parents.collect()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let mut before: Option<&Relative> = None;
+        for path in self.files.keys() {
+            // Paths are ordered by component, so what lies below a file follows it directly.
+            if let Some(file) = before.filter(|it| path.names().starts_with(it.names())) {
+                return Err(Error::Conflict { file: file.clone(), below: path.clone() });
+            }
+            before = Some(path);
+        }
+        Ok(())
+    }
+
+    /// The owner of each link: that of the first file behind it that has one.
+    fn links(&self) -> BTreeMap<&Name, Option<u32>> {
+        let mut links = BTreeMap::new();
+        for (path, file) in &self.files {
+            let owner = links.entry(path.first()).or_insert(None);
+            *owner = owner.or(file.owner);
+        }
+        links
+    }
+}
+
+/// Something that a write is about to change on disk. In this order, some of them several times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Remove what an earlier write left behind.
+    Sweep,
+    /// Make the directory of the new version.
+    MakeVersion,
+    /// Write one file of it.
+    WriteFile,
+    /// Make the temporary link to it.
+    MakeTemporaryLink,
+    /// Rename the temporary link over `..data`: from here on the new version is the one in use.
+    Swap,
+    /// Make, replace or correct a link that users see.
+    SetLink,
+    /// Remove a link to a name that is no longer there.
+    RemoveLink,
+    /// Remove the version that was in use before.
+    RemoveOldVersion,
+}
+
+/// What a write did.
+#[derive(Debug)]
+pub struct Written {
+    /// Whether there is a new version. If not, the one in use was right already.
+    pub changed: bool,
+    /// The version in use: the directory's name.
+    pub version: Name,
+    /// Names that users do not see, because something that is not a link of ours is in their place.
+    pub hidden: Vec<Name>,
+    /// What should be gone and could not be removed. The next write tries again.
+    pub leftovers: Vec<remove::Error>,
+}
+
+const DATA: &str = "..data";
+const DATA_TEMPORARY: &str = "..data_tmp";
+
+fn fixed_name(name: &'static str) -> Name {
+    Name::new("fixed name", name).expect("a plain name")
+}
+
+/// The version in use, if there is one: the name that `..data` leads to. Costs one call.
+pub fn version(target: &Place) -> Result<Option<Name>, Error> {
+    match rustix::fs::readlinkat(target, DATA, Vec::new()) {
+        // A link that leads anywhere but to a version beside it is not ours: it will be replaced, and nothing that it
+        // leads to is read or removed.
+        Ok(link) => Ok(Name::new("..data", OsString::from_vec(link.into_bytes())).ok().filter(is_stamp)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(source) => Err(Error::ReadLink { path: target.path().join(DATA), source }),
+    }
+}
+
+/// Makes these the contents of a directory. If they are already (bytes, modes and owners), only links are repaired and
+/// leftovers removed.
+pub fn write(target: &Place, contents: &Contents) -> Result<Written, Error> {
+    write_observed(target, contents, &mut |_| {})
+}
+
+/// As [`write()`], and tells of every step before it is taken. Tests end the process there.
+pub fn write_observed(target: &Place, contents: &Contents, before: &mut dyn FnMut(Step)) -> Result<Written, Error> {
+    contents.check()?;
+    let owners = Owners::of(target, contents)?;
+    let mut leftovers = Vec::new();
+    let old = version(target)?;
+    let same = old.as_ref().is_some_and(|it| compare::holds(target, it, contents, &owners));
+    // What is there is listed once. Only we write here, and what we add is not of interest below.
+    let names = list(target)?;
+    sweep(target, &names, old.as_ref(), before, &mut leftovers);
+    let version = match old.as_ref().filter(|_| same) {
+        Some(old) => old.clone(),
+        None => replace(target, contents, &owners, before)?,
+    };
+    let hidden = set_links(target, &names, contents, &owners, before)?;
+    remove_links(target, &names, contents, before)?;
+    if let Some(old) = old.filter(|it| *it != version) {
+        before(Step::RemoveOldVersion);
+        leftovers.extend(remove::tree(target, &old, |_| true).err());
+    }
+    Ok(Written { changed: !same, version, hidden, leftovers })
+}
+
+/// Writes a new version and puts it into use.
+fn replace(target: &Place, contents: &Contents, owners: &Owners, before: &mut dyn FnMut(Step)) -> Result<Name, Error> {
+    let name = new_stamp(target, before)?;
+    let result = version::fill(target, &name, contents, owners, before).and_then(|()| {
+        let link = |source| Error::SetLink { path: target.path().join(DATA_TEMPORARY), source };
+        before(Step::MakeTemporaryLink);
+        rustix::fs::symlinkat(name.as_path(), target, DATA_TEMPORARY).map_err(link)?;
+        owners.own_new_link(target, DATA_TEMPORARY.as_ref(), None).map_err(link)?;
+        before(Step::Swap);
+        rustix::fs::renameat(target, DATA_TEMPORARY, target, DATA)
+            .map_err(|source| Error::SetLink { path: target.path().join(DATA), source })
+    });
+    if let Err(error) = result {
+        // If this fails too, the next write sweeps it up; what counts is why there is no new version.
+        let _ = remove::tree(target, &fixed_name(DATA_TEMPORARY), |_| true);
+        let _ = remove::tree(target, &name, |_| true);
+        return Err(error);
+    }
+    Ok(name)
+}
+
+/// Removes what writes that did not end left behind: the temporary link, and versions that are not in use.
+fn sweep(
+    target: &Place,
+    names: &BTreeSet<Name>,
+    keep: Option<&Name>,
+    before: &mut dyn FnMut(Step),
+    leftovers: &mut Vec<remove::Error>,
+) {
+    for name in names {
+        if name.as_bytes() == DATA_TEMPORARY.as_bytes() || (is_stamp(name) && Some(name) != keep) {
+            before(Step::Sweep);
+            leftovers.extend(remove::tree(target, name, |_| true).err());
+        }
+    }
+}
+
+/// Makes sure that each first component has its link. Returns those that have something else in their place.
+fn set_links(
+    target: &Place,
+    names: &BTreeSet<Name>,
+    contents: &Contents,
+    owners: &Owners,
+    before: &mut dyn FnMut(Step),
+) -> Result<Vec<Name>, Error> {
+    let mut hidden = Vec::new();
+    for (name, owner) in contents.links() {
+        let failed = |source| Error::SetLink { path: target.path().join(name.as_path()), source };
+        let wanted = PathBuf::from(DATA).join(name.as_path());
+        let found = if names.contains(name) { read_link(target, name)? } else { Found::Nothing };
+        match found {
+            Found::Link(link) if link == wanted => {
+                owners.own_link(target, name.as_path(), owner).map_err(failed)?;
+            }
+            Found::Nothing => {
+                before(Step::SetLink);
+                rustix::fs::symlinkat(&wanted, target, name.as_path()).map_err(failed)?;
+                owners.own_new_link(target, name.as_path(), owner).map_err(failed)?;
+            }
+            // A link that leads elsewhere is replaced in one step, so the name is never missing.
+            Found::Link(_) => {
+                before(Step::SetLink);
+                rustix::fs::symlinkat(&wanted, target, DATA_TEMPORARY).map_err(failed)?;
+                owners.own_new_link(target, DATA_TEMPORARY.as_ref(), owner).map_err(failed)?;
+                rustix::fs::renameat(target, DATA_TEMPORARY, target, name.as_path()).map_err(failed)?;
+            }
+            // Somebody's file or directory. It stays, and the file of ours behind it is not seen.
+            Found::Other => hidden.push(name.clone()),
+        }
+    }
+    Ok(hidden)
+}
+
+/// Removes links of ours to names that the contents do not have (any more). Anything else stays.
+///
+/// By looking at what is there rather than at what the last version had: a write that was killed between the swap and
+/// this would otherwise leave links that nobody remembers.
+fn remove_links(
+    target: &Place,
+    names: &BTreeSet<Name>,
+    contents: &Contents,
+    before: &mut dyn FnMut(Step),
+) -> Result<(), Error> {
+    let wanted = contents.links();
+    for name in names {
+        if name.as_bytes().starts_with(b"..") || wanted.contains_key(name) {
+            continue;
+        }
+        if matches!(read_link(target, name)?, Found::Link(link) if link == PathBuf::from(DATA).join(name.as_path())) {
+            before(Step::RemoveLink);
+            match rustix::fs::unlinkat(target, name.as_path(), AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(source) => return Err(Error::SetLink { path: target.path().join(name.as_path()), source }),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What has a name that could be a link of ours.
+enum Found {
+    Nothing,
+    Link(PathBuf),
+    Other,
+}
+
+fn read_link(target: &Place, name: &Name) -> Result<Found, Error> {
+    match rustix::fs::readlinkat(target, name.as_path(), Vec::new()) {
+        Ok(link) => Ok(Found::Link(OsString::from_vec(link.into_bytes()).into())),
+        Err(Errno::NOENT) => Ok(Found::Nothing),
+        Err(Errno::INVAL) => Ok(Found::Other),
+        Err(source) => Err(Error::ReadLink { path: target.path().join(name.as_path()), source }),
+    }
+}
+
+/// The names in the directory.
+fn list(target: &Place) -> Result<BTreeSet<Name>, Error> {
+    let failed = |source| Error::List { path: target.path().into(), source };
+    // Opened anew: the target may be open for its path only.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::openat(target, ".", flags, Mode::empty()).map_err(failed)?;
+    let mut names = BTreeSet::new();
+    for entry in rustix::fs::Dir::new(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        names.extend(Name::new("entry", name)); // all but `.` and `..`
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Writing one version: a directory that nobody looks into yet.
+
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+
+use super::{Contents, Error, File, Step};
+use crate::name::{Name, Relative};
+use crate::safe_path::{Mounts, Place, open_beneath};
+
+/// Who owns what: the contents' wishes, completed by who is writing.
+pub(super) struct Owners {
+    writer: u32,
+    pub(super) group: u32,
+    /// The group that is given to what is made in the target: its own, if it has the set-group-id bit.
+    group_in_target: u32,
+}
+
+impl Owners {
+    pub(super) fn of(target: &Place, contents: &Contents) -> Result<Self, Error> {
+        let status = rustix::fs::fstat(target).map_err(|source| Error::List { path: target.path().into(), source })?;
+        let own_group = rustix::process::getegid().as_raw();
+        let inherits = Mode::from_raw_mode(status.st_mode).contains(Mode::SGID);
+        Ok(Self {
+            writer: rustix::process::geteuid().as_raw(),
+            group: contents.group.unwrap_or(own_group),
+            group_in_target: if inherits { status.st_gid } else { own_group },
+        })
+    }
+
+    pub(super) fn user(&self, owner: Option<u32>) -> u32 {
+        owner.unwrap_or(self.writer)
+    }
+
+    /// Gives a link its owner, if it has another. Only then, because who is not root may not do it at all.
+    pub(super) fn own_link(&self, target: &Place, link: &Path, owner: Option<u32>) -> Result<(), Errno> {
+        let status = rustix::fs::statat(target, link, AtFlags::SYMLINK_NOFOLLOW)?;
+        self.change_link(target, link, owner, (status.st_uid, status.st_gid))
+    }
+
+    /// As [`Self::own_link`] for a link that was just made, whose owner is known without looking.
+    pub(super) fn own_new_link(&self, target: &Place, link: &Path, owner: Option<u32>) -> Result<(), Errno> {
+        self.change_link(target, link, owner, (self.writer, self.group_in_target))
+    }
+
+    fn change_link(&self, target: &Place, link: &Path, owner: Option<u32>, from: (u32, u32)) -> Result<(), Errno> {
+        let (user, group) = (self.user(owner), self.group);
+        if from == (user, group) {
+            return Ok(());
+        }
+        let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+        rustix::fs::chownat(target, link, user, group, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// Gives an open file or directory its owner and mode. The owner first: changing it drops mode bits.
+    fn finish(&self, fd: &impl std::os::fd::AsFd, owner: Option<u32>, mode: Mode) -> Result<(), Errno> {
+        let status = rustix::fs::fstat(fd)?;
+        let (user, group) = (self.user(owner), self.group);
+        if (status.st_uid, status.st_gid) != (user, group) {
+            rustix::fs::fchown(fd, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
+        }
+        rustix::fs::fchmod(fd, mode)
+    }
+}
+
+/// Writes all files into the directory of a new version, and gives everything its mode and owner.
+pub(super) fn fill(
+    target: &Place,
+    version: &Name,
+    contents: &Contents,
+    owners: &Owners,
+    before: &mut dyn FnMut(Step),
+) -> Result<(), Error> {
+    let top = target.directory(&Relative::from(version.clone()), Mounts::Refuse)?;
+    let directories = contents.directories();
+    for directory in &directories {
+        rustix::fs::mkdirat(&top, directory, Mode::RWXU)
+            .map_err(|source| Error::Write { path: top.path().join(directory), source })?;
+    }
+    for (path, file) in contents.files() {
+        before(Step::WriteFile);
+        let path = path.to_path();
+        write_file(&top, &path, file, owners)
+            .map_err(|source| Error::Write { path: top.path().join(&path), source })?;
+    }
+    // Last, and the innermost first: their modes may forbid writing or entering, even to us.
+    for directory in directories.iter().rev() {
+        let failed = |source| Error::Write { path: top.path().join(directory), source };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let fd = open_beneath(&top, directory, flags, Mode::empty(), Mounts::Refuse).map_err(failed)?;
+        owners.finish(&fd, None, contents.directory_mode).map_err(failed)?;
+    }
+    owners
+        .finish(&top, None, contents.directory_mode)
+        .map_err(|source| Error::Write { path: top.path().into(), source })
+}
+
+fn write_file(top: &Place, path: &Path, file: &File, owners: &Owners) -> Result<(), Errno> {
+    // Readable by nobody else until it has its owner.
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    let fd = open_beneath(top, path, flags, Mode::RUSR | Mode::WUSR, Mounts::Refuse)?;
+    let mut rest = file.contents.as_slice();
+    while !rest.is_empty() {
+        match rustix::io::write(&fd, rest) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(count) => rest = &rest[count..],
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    owners.finish(&fd, file.owner, file.mode)
+}

@@ -1,0 +1,324 @@
+//! System calls that no crate wraps yet, behind safe and typed functions. All `unsafe` of windlass is in this file.
+//!
+//! The signatures are those a future rustix could have, so that a function here can be replaced by an import:
+//! borrowed descriptors in, owned descriptors out, `rustix::io::Result`. Nothing here decides anything.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use linux_raw_sys::general as linux;
+use rustix::fs::AtFlags;
+use rustix::io::{Errno, Result};
+use rustix::mount::{MountAttrFlags, MountPropagationFlags};
+use rustix::path::Arg;
+
+/// Turns what `libc::syscall` returned into a result.
+fn checked(returned: libc::c_long) -> Result<libc::c_long> {
+    if returned >= 0 {
+        return Ok(returned);
+    }
+    // `libc::syscall` keeps the number of the error in `errno`, which std reads for us.
+    let number = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    Err(Errno::from_raw_os_error(number))
+}
+
+/// What `mount_setattr` changes. The default changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MountAttr {
+    /// Attributes to turn on.
+    pub set: MountAttrFlags,
+    /// Attributes to turn off. To choose a kind of access time, clear `MOUNT_ATTR__ATIME` and set the kind.
+    pub clear: MountAttrFlags,
+    /// The new propagation; empty leaves it as it is.
+    pub propagation: MountPropagationFlags,
+}
+
+impl Default for MountAttr {
+    fn default() -> Self {
+        Self {
+            set: MountAttrFlags::empty(),
+            clear: MountAttrFlags::empty(),
+            propagation: MountPropagationFlags::empty(),
+        }
+    }
+}
+
+/// `mount_setattr(2)`, Linux 5.12: changes a mount, or with `AT_RECURSIVE` all mounts of a tree.
+///
+/// rustix has no name for `AT_RECURSIVE`; [`AT_RECURSIVE`] is it.
+pub fn mount_setattr<Fd: AsFd, P: Arg>(dirfd: Fd, path: P, flags: AtFlags, attr: &MountAttr) -> Result<()> {
+    let attr = linux::mount_attr {
+        attr_set: attr.set.bits().into(),
+        attr_clr: attr.clear.bits().into(),
+        propagation: attr.propagation.bits().into(),
+        userns_fd: 0,
+    };
+    path.into_with_c_str(|path| {
+        // SAFETY: the path ends in NUL and the structure has the size that is passed with it; both live across the
+        // call, and the kernel only reads them.
+        checked(unsafe {
+            libc::syscall(
+                linux::__NR_mount_setattr.into(),
+                dirfd.as_fd().as_raw_fd(),
+                path.as_ptr(),
+                flags.bits(),
+                &raw const attr,
+                size_of::<linux::mount_attr>(),
+            )
+        })?;
+        Ok(())
+    })
+}
+
+/// `AT_RECURSIVE`: a whole tree of mounts instead of one.
+pub const AT_RECURSIVE: AtFlags = AtFlags::from_bits_retain(linux::AT_RECURSIVE);
+
+/// `LSMT_ROOT`: what to pass as `parent` to [`listmount`] to list from the caller's root.
+pub const LSMT_ROOT: u64 = u64::MAX;
+
+/// The request that `statmount` and `listmount` share. The kernel knows the structure's age by `size`; the oldest
+/// is all we need, and is what every kernel that has the calls accepts.
+fn mount_request(mount: u64, parameter: u64) -> linux::mnt_id_req {
+    const MNT_ID_REQ_SIZE_VER0: u32 = 24;
+    linux::mnt_id_req { size: MNT_ID_REQ_SIZE_VER0, spare: 0, mnt_id: mount, param: parameter, mnt_ns_id: 0 }
+}
+
+/// `listmount(2)`, Linux 6.8: the unique ids of the mounts below `parent`, oldest first, beginning after `last`.
+///
+/// Fills `ids` and returns how many there were; fewer than fit means the end. Mounts that cannot be reached from the
+/// caller's root are left out.
+pub fn listmount(parent: u64, last: u64, ids: &mut [u64]) -> Result<usize> {
+    let request = mount_request(parent, last);
+    // SAFETY: the request lives across the call and is only read; the kernel writes at most `ids.len()` numbers.
+    let count = checked(unsafe {
+        libc::syscall(linux::__NR_listmount.into(), &raw const request, ids.as_mut_ptr(), ids.len(), 0)
+    })?;
+    Ok(usize::try_from(count).expect("a count that fits the buffer"))
+}
+
+/// What [`statmount`] found, as the kernel wrote it into the caller's buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct StatMount<'buffer> {
+    /// The fixed part. Only fields whose bit is in `mask` mean anything; the offsets of texts are for [`Self::text`].
+    pub fixed: &'buffer linux::statmount,
+    texts: &'buffer [u8],
+}
+
+impl<'buffer> StatMount<'buffer> {
+    /// A text of the answer, if the kernel gave it: `flag` is its bit in the mask and `offset` its field.
+    #[must_use]
+    pub fn text(&self, flag: u32, offset: u32) -> Option<&'buffer [u8]> {
+        if self.fixed.mask & u64::from(flag) == 0 {
+            return None;
+        }
+        let text = self.texts.get(usize::try_from(offset).ok()?..)?;
+        Some(&text[..text.iter().position(|it| *it == 0)?])
+    }
+}
+
+/// `statmount(2)`, Linux 6.8: what the mount with this unique id is, without touching its file system.
+///
+/// `mask` is made of the `STATMOUNT_*` bits. The buffer grows as needed; keep it for the next call.
+pub fn statmount(mount: u64, mask: u64, buffer: &mut Vec<u64>) -> Result<StatMount<'_>> {
+    const FIXED: usize = size_of::<linux::statmount>();
+    // Options can be long (overlay's), but not without bound: a page per option, generously.
+    const LARGEST: usize = 1 << 20;
+    let request = mount_request(mount, mask);
+    if buffer.len() * size_of::<u64>() < FIXED + 512 {
+        buffer.resize((FIXED + 1024) / size_of::<u64>(), 0);
+    }
+    loop {
+        let size = buffer.len() * size_of::<u64>();
+        // SAFETY: the request lives across the call and is only read; the kernel writes at most `size` bytes.
+        let answer = checked(unsafe {
+            libc::syscall(linux::__NR_statmount.into(), &raw const request, buffer.as_mut_ptr(), size, 0)
+        });
+        match answer {
+            Ok(_) => break,
+            Err(Errno::OVERFLOW) if size < LARGEST => buffer.resize(buffer.len() * 2, 0),
+            Err(errno) => return Err(errno),
+        }
+    }
+    // SAFETY: the buffer is aligned for u64, which is the structure's alignment, is longer than the structure, is
+    // initialised throughout, and the structure is made of integers, for which every bit pattern is valid.
+    let fixed = unsafe { &*buffer.as_ptr().cast::<linux::statmount>() };
+    let written = usize::try_from(fixed.size).unwrap_or(0).clamp(FIXED, buffer.len() * size_of::<u64>());
+    // SAFETY: the bytes after the structure lie within the same initialised buffer, which the result borrows.
+    let texts = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast::<u8>().add(FIXED), written - FIXED) };
+    Ok(StatMount { fixed, texts })
+}
+
+/// Flags for [`fanotify_init`].
+pub mod init {
+    /// `FAN_CLOEXEC`.
+    pub const CLOEXEC: u32 = 0x1;
+    /// `FAN_NONBLOCK`.
+    pub const NONBLOCK: u32 = 0x2;
+    /// `FAN_REPORT_MNT`, Linux 6.15: report the mount's unique id. Leaves no other kind of event.
+    pub const REPORT_MNT: u32 = 0x4000;
+}
+
+/// Flags for [`fanotify_mark`].
+pub mod mark {
+    /// `FAN_MARK_ADD`.
+    pub const ADD: u32 = 0x1;
+    /// `FAN_MARK_MNTNS`, Linux 6.15: the descriptor names a mount namespace.
+    pub const MNTNS: u32 = 0x110;
+}
+
+/// `FAN_MNT_ATTACH`, Linux 6.15: a mount was attached. A move sets this and [`FAN_MNT_DETACH`] in one event.
+pub const FAN_MNT_ATTACH: u64 = 0x0100_0000;
+/// `FAN_MNT_DETACH`, Linux 6.15: a mount was detached.
+pub const FAN_MNT_DETACH: u64 = 0x0200_0000;
+/// `FAN_Q_OVERFLOW`: events were lost because nobody read them in time.
+pub const FAN_Q_OVERFLOW: u64 = 0x4000;
+
+/// `fanotify_init(2)`: makes a group, whose events are read from the descriptor.
+pub fn fanotify_init(flags: u32) -> Result<OwnedFd> {
+    // SAFETY: the call takes two integers.
+    let fd = checked(unsafe { libc::syscall(linux::__NR_fanotify_init.into(), flags, 0) })?;
+    let fd = c_int::try_from(fd).expect("a descriptor");
+    // SAFETY: the kernel has just made this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `fanotify_mark(2)` on what a descriptor names.
+pub fn fanotify_mark<Group: AsFd, Fd: AsFd>(group: Group, flags: u32, mask: u64, object: Fd) -> Result<()> {
+    // The libc function, because the mask takes two registers on 32-bit machines.
+    // SAFETY: the two descriptors are open for the time of the call, and a null path is allowed.
+    let returned = unsafe {
+        libc::fanotify_mark(group.as_fd().as_raw_fd(), flags, mask, object.as_fd().as_raw_fd(), std::ptr::null())
+    };
+    checked(returned.into()).map(drop)
+}
+
+/// One event about a mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MountEvent {
+    /// What happened: `FAN_MNT_ATTACH`, `FAN_MNT_DETACH`, both, or `FAN_Q_OVERFLOW`.
+    pub mask: u64,
+    /// The mount's unique id; an overflow has none.
+    pub mount: Option<u64>,
+}
+
+/// The events in a buffer that was read from a fanotify descriptor.
+///
+/// Stops at the first event that is cut short, which the kernel never writes.
+pub fn mount_events(mut buffer: &[u8]) -> impl Iterator<Item = MountEvent> {
+    std::iter::from_fn(move || {
+        let (event, rest) = split_event(buffer)?;
+        buffer = rest;
+        Some(event)
+    })
+}
+
+/// `struct fanotify_event_metadata` and the records after it: the first event, and the bytes behind it.
+fn split_event(buffer: &[u8]) -> Option<(MountEvent, &[u8])> {
+    const METADATA: usize = 24;
+    const INFO_HEADER: usize = 4;
+    const FAN_EVENT_INFO_TYPE_MNT: u8 = 7;
+    let length = usize::try_from(u32::from_ne_bytes(field(buffer, 0)?)).ok()?;
+    let metadata_length = usize::from(u16::from_ne_bytes(field(buffer, 6)?));
+    let mask = u64::from_ne_bytes(field(buffer, 8)?);
+    if length < METADATA || metadata_length > length {
+        return None;
+    }
+    let (event, rest) = (buffer.get(..length)?, &buffer[length..]);
+    let mut records = &event[metadata_length..];
+    let mut mount = None;
+    while records.len() >= INFO_HEADER {
+        let record_length = usize::from(u16::from_ne_bytes(field(records, 2)?)).max(INFO_HEADER);
+        let record = records.get(..record_length)?;
+        if record[0] == FAN_EVENT_INFO_TYPE_MNT {
+            // The id is aligned, so four bytes of padding follow the header.
+            mount = Some(u64::from_ne_bytes(field(record, 8)?));
+        }
+        records = &records[record_length..];
+    }
+    Some((MountEvent { mask, mount }, rest))
+}
+
+/// `N` bytes at an offset.
+fn field<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
+    bytes.get(offset..offset.checked_add(N)?)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An event as the kernel writes it.
+    fn event(mask: u64, mount: Option<u64>) -> Vec<u8> {
+        let length: u32 = if mount.is_some() { 40 } else { 24 };
+        let mut bytes = length.to_ne_bytes().to_vec();
+        bytes.extend([3, 0]);
+        bytes.extend(24u16.to_ne_bytes());
+        bytes.extend(mask.to_ne_bytes());
+        bytes.extend((-1i32).to_ne_bytes());
+        bytes.extend(1i32.to_ne_bytes());
+        if let Some(mount) = mount {
+            bytes.extend([7, 0]);
+            bytes.extend(16u16.to_ne_bytes());
+            bytes.extend([0; 4]);
+            bytes.extend(mount.to_ne_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn events_are_read_one_after_the_other() {
+        let mut bytes = event(FAN_MNT_ATTACH, Some(0x1_0000_0007));
+        bytes.extend(event(FAN_Q_OVERFLOW, None));
+        bytes.extend(event(FAN_MNT_DETACH, Some(9)));
+        let events: Vec<_> = mount_events(&bytes).collect();
+        assert_eq!(
+            events,
+            [
+                MountEvent { mask: FAN_MNT_ATTACH, mount: Some(0x1_0000_0007) },
+                MountEvent { mask: FAN_Q_OVERFLOW, mount: None },
+                MountEvent { mask: FAN_MNT_DETACH, mount: Some(9) },
+            ]
+        );
+    }
+
+    #[test]
+    fn a_mount_is_described_without_a_path() {
+        let root = rustix::fs::statx(
+            rustix::fs::CWD,
+            "/",
+            AtFlags::empty(),
+            rustix::fs::StatxFlags::from_bits_retain(linux::STATX_MNT_ID_UNIQUE),
+        )
+        .unwrap();
+        if root.stx_mask & linux::STATX_MNT_ID_UNIQUE == 0 {
+            return; // older than Linux 6.8
+        }
+        let mut buffer = Vec::new();
+        let mask = linux::STATMOUNT_MNT_POINT | linux::STATMOUNT_FS_TYPE;
+        let answer = match statmount(root.stx_mnt_id, mask.into(), &mut buffer) {
+            Ok(answer) => answer,
+            Err(Errno::NOSYS) => return, // a sandbox that knows statx and not statmount
+            Err(errno) => panic!("statmount: {errno}"),
+        };
+        assert_eq!(answer.text(linux::STATMOUNT_MNT_POINT, answer.fixed.mnt_point), Some(&b"/"[..]));
+        assert!(answer.text(linux::STATMOUNT_FS_TYPE, answer.fixed.fs_type).is_some_and(|it| !it.is_empty()));
+        assert_eq!(answer.text(linux::STATMOUNT_MNT_OPTS, 0), None, "what was not asked for");
+        assert_eq!(statmount(u64::MAX - 1, mask.into(), &mut Vec::new()).unwrap_err(), Errno::NOENT);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_event_reader_stumble(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            for _ in mount_events(&bytes) {}
+        }
+
+        #[test]
+        fn a_cut_event_is_no_event(cut in 0usize..40) {
+            prop_assert_eq!(mount_events(&event(FAN_MNT_ATTACH, Some(1))[..cut]).count(), 0);
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Paths that stay beneath a directory, whoever rearranges what is below it at the same time.
+//!
+//! Everything is reached from an open directory, by names that were checked ([`Name`], [`Relative`]), with
+//! `openat2(2)`: the kernel refuses links, magic links, ways out and, unless asked to allow them, mount points. There
+//! is no check first and use later, so there is nothing to win a race against.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::name::{Name, Relative};
+
+/// What can go wrong on the way to a path.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The directory to begin with could not be opened.
+    #[error("open {}", path.display())]
+    OpenRoot {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// Something below could not be opened.
+    #[error("open {} beneath {}{}", below.display(), root.display(), hint(*source))]
+    Open {
+        /// The directory it was to be beneath.
+        root: PathBuf,
+        /// The rest of the path.
+        below: PathBuf,
+        /// Why. [`Errno::LOOP`] is a link on the way, [`Errno::XDEV`] a mount or a way out.
+        #[source]
+        source: Errno,
+    },
+    /// A directory could not be made.
+    #[error("make the directory {}", path.display())]
+    Make {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// A directory was made, and its mode could not be set.
+    #[error("set the mode of {}", path.display())]
+    SetMode {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// What is open could not be looked at.
+    #[error("look at {}", path.display())]
+    Look {
+        /// What is open.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+}
+
+impl Error {
+    /// Whether it failed because nothing is there.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        self.errno() == Errno::NOENT
+    }
+
+    /// What the kernel answered.
+    #[must_use]
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::OpenRoot { source, .. }
+            | Self::Open { source, .. }
+            | Self::Make { source, .. }
+            | Self::SetMode { source, .. }
+            | Self::Look { source, .. } => *source,
+        }
+    }
+}
+
+/// The kernel's words for these two lead astray: «too many levels of symbolic links», «cross-device link».
+fn hint(errno: Errno) -> &'static str {
+    match errno {
+        Errno::LOOP => " (there is a link on the way)",
+        Errno::XDEV => " (there is a mount or a way out)",
+        _ => "",
+    }
+}
+
+/// Whether a path may lead through mount points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mounts {
+    /// A mount point on the way, or at the end, is an error.
+    Refuse,
+    /// Mount points are entered.
+    Enter,
+}
+
+/// A file or directory that is held open, with the path that it was reached by.
+///
+/// The descriptor is what counts; the path is for messages, and may be out of date.
+pub struct Place {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Place {
+    /// Opens a directory that this system's owner chose, following links on the way: where all safe paths begin.
+    pub fn root(path: impl Into<PathBuf>) -> Result<Self, Error> {
+        let path = path.into();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match rustix::fs::open(&path, flags, Mode::empty()) {
+            Ok(fd) => Ok(Self { fd, path }),
+            Err(source) => Err(Error::OpenRoot { path, source }),
+        }
+    }
+
+    /// Something that is open already. The path is for messages.
+    pub fn of(fd: OwnedFd, path: impl Into<PathBuf>) -> Self {
+        Self { fd, path: path.into() }
+    }
+
+    /// The path that it was reached by.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Holds whatever is at a path beneath: a file of any kind, a directory, but not a link. Opens nothing for
+    /// reading or writing, so a device or a fifo is not disturbed.
+    pub fn find(&self, below: &Relative, mounts: Mounts) -> Result<Self, Error> {
+        self.open(below, OFlags::PATH, mounts)
+    }
+
+    /// Opens what is at a path beneath, with flags of `open(2)`. `O_CLOEXEC` is added.
+    ///
+    /// For something that could be a fifo or a device, add `O_NONBLOCK`, or [`Place::find`] it first.
+    pub fn open(&self, below: &Relative, flags: OFlags, mounts: Mounts) -> Result<Self, Error> {
+        let below = below.to_path();
+        match open_beneath(&self.fd, &below, flags, Mode::empty(), mounts) {
+            Ok(fd) => Ok(Self { fd, path: self.path.join(below) }),
+            Err(source) => Err(Error::Open { root: self.path.clone(), below, source }),
+        }
+    }
+
+    /// Opens the directory at a path beneath, for listing.
+    pub fn directory(&self, below: &Relative, mounts: Mounts) -> Result<Self, Error> {
+        self.open(below, OFlags::RDONLY | OFlags::DIRECTORY, mounts)
+    }
+
+    /// Makes the directories of a path that are missing, and opens the last. Those that are made get exactly this
+    /// mode, whatever the umask; those that are there stay as they are.
+    pub fn make_directories(&self, below: &Relative, mode: Mode, mounts: Mounts) -> Result<Self, Error> {
+        let mut place: Option<Self> = None;
+        for name in below.names() {
+            place = Some(place.as_ref().unwrap_or(self).make_directory(name, mode, mounts)?);
+        }
+        Ok(place.expect("a path has at least one name"))
+    }
+
+    /// One directory of [`Place::make_directories`].
+    pub fn make_directory(&self, name: &Name, mode: Mode, mounts: Mounts) -> Result<Self, Error> {
+        let path = self.path.join(name.as_path());
+        // Narrow at first: until the mode is set, the directory is open to nobody else.
+        let made = match rustix::fs::mkdirat(&self.fd, name.as_path(), Mode::RWXU) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(source) => return Err(Error::Make { path, source }),
+        };
+        let place = self.directory(&Relative::from(name.clone()), mounts)?;
+        if !made {
+            return Ok(place);
+        }
+        // Whoever may write here can have put another directory in its place by now. One that is not ours, or that
+        // is open wider than ours was made, is not the one we made: it stays as it is.
+        let status = rustix::fs::fstat(&place.fd).map_err(|source| Error::Look { path: path.clone(), source })?;
+        let found = Mode::from_raw_mode(status.st_mode) - Mode::SGID; // inherited from the directory above
+        if status.st_uid == rustix::process::geteuid().as_raw() && Mode::RWXU.contains(found) {
+            rustix::fs::fchmod(&place.fd, mode).map_err(|source| Error::SetMode { path, source })?;
+        }
+        Ok(place)
+    }
+
+    /// What kind of file it is.
+    pub fn kind(&self) -> Result<FileType, Error> {
+        let look = rustix::fs::fstat(&self.fd).map_err(|source| Error::Look { path: self.path.clone(), source })?;
+        Ok(FileType::from_raw_mode(look.st_mode))
+    }
+}
+
+impl AsFd for Place {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Place({:?})", self.path)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.path.as_os_str().as_bytes().escape_ascii())
+    }
+}
+
+impl From<Place> for OwnedFd {
+    fn from(place: Place) -> Self {
+        place.fd
+    }
+}
+
+/// `openat2` beneath a directory, without links. With `O_PATH` and `O_NOFOLLOW` a link at the end is held itself.
+pub(crate) fn open_beneath(
+    root: impl AsFd,
+    below: &Path,
+    flags: OFlags,
+    mode: Mode,
+    mounts: Mounts,
+) -> Result<OwnedFd, Errno> {
+    // The kernel answers EAGAIN when something was renamed or mounted during the look-up and it cannot be sure. It
+    // needs a steady stream of renames to keep that up, so after this many times it is somebody's doing.
+    const TRIES: usize = 128;
+    let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    if mounts == Mounts::Refuse {
+        resolve |= ResolveFlags::NO_XDEV;
+    }
+    let flags = flags | OFlags::CLOEXEC;
+    for _ in 1..TRIES {
+        match rustix::fs::openat2(&root, below, flags, mode, resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            answer => return answer,
+        }
+    }
+    rustix::fs::openat2(&root, below, flags, mode, resolve)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    fn path(value: &str) -> Relative {
+        Relative::new("path", value).unwrap()
+    }
+
+    #[test]
+    fn a_link_on_the_way_or_at_the_end_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("real")).unwrap();
+        std::fs::write(directory.path().join("real/file"), "").unwrap();
+        symlink("real", directory.path().join("link")).unwrap();
+        symlink("/etc", directory.path().join("out")).unwrap();
+        let root = Place::root(directory.path()).unwrap();
+        assert!(root.find(&path("real/file"), Mounts::Refuse).is_ok());
+        for below in ["link", "link/file", "out", "out/passwd"] {
+            let error = root.find(&path(below), Mounts::Enter).unwrap_err();
+            assert_eq!(error.errno(), Errno::LOOP, "{below}");
+            assert!(error.to_string().ends_with("(there is a link on the way)"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Place::root(directory.path()).unwrap();
+        assert!(root.find(&path("a/b"), Mounts::Refuse).unwrap_err().is_missing());
+        assert!(Place::root(directory.path().join("none")).unwrap_err().is_missing());
+    }
+
+    #[test]
+    fn every_directory_that_is_made_has_exactly_the_mode() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Place::root(directory.path()).unwrap();
+        std::fs::create_dir(directory.path().join("there")).unwrap();
+        let before = std::fs::metadata(directory.path().join("there")).unwrap().mode();
+        let mode = Mode::from_raw_mode(0o3777); // no umask lets this through
+        root.make_directories(&path("there/new/newer"), mode, Mounts::Refuse).unwrap();
+        let mode_of = |below: &str| std::fs::metadata(directory.path().join(below)).unwrap().mode();
+        assert_eq!(mode_of("there"), before);
+        assert_eq!(mode_of("there/new") & 0o7777, 0o3777);
+        assert_eq!(mode_of("there/new/newer") & 0o7777, 0o3777);
+        root.make_directories(&path("there/new/newer"), Mode::from_raw_mode(0o700), Mounts::Refuse).unwrap();
+        assert_eq!(mode_of("there/new/newer") & 0o7777, 0o3777, "what is there stays");
+    }
+
+    #[test]
+    fn a_mode_loses_the_group_bit_that_it_inherited() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o2755)).unwrap();
+        let root = Place::root(directory.path()).unwrap();
+        root.make_directories(&path("a"), Mode::from_raw_mode(0o750), Mounts::Refuse).unwrap();
+        assert_eq!(std::fs::metadata(directory.path().join("a")).unwrap().mode() & 0o7777, 0o750);
+    }
+
+    #[test]
+    fn a_file_or_a_link_in_place_of_a_directory_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("file"), "").unwrap();
+        symlink("/tmp", directory.path().join("link")).unwrap();
+        let root = Place::root(directory.path()).unwrap();
+        let make = |below| root.make_directories(&path(below), Mode::RWXU, Mounts::Refuse).unwrap_err().errno();
+        assert_eq!(make("file/a"), Errno::NOTDIR);
+        // O_DIRECTORY is checked before the link is noticed.
+        assert!(matches!(make("link/a"), Errno::LOOP | Errno::NOTDIR));
+    }
+}

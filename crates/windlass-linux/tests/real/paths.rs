@@ -1,0 +1,118 @@
+//! Paths that stay beneath a directory, while somebody works against it.
+
+use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rustix::fs::{Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use windlass_linux::mount::{Extent, bind};
+use windlass_linux::safe_path::{Mounts, Place};
+
+use crate::namespace::{Case, Stopping, relative};
+
+crate::tests!(a_mount_is_entered_only_when_asked_for, no_swap_of_links_leads_outside, no_mount_in_between_is_entered);
+
+fn a_mount_is_entered_only_when_asked_for(case: &Case) {
+    case.tmpfs("volume/mounted");
+    case.file("volume/mounted/file", "");
+    case.directory("volume/plain");
+    // A bind mount of the same file system looks the same to everything that compares devices.
+    let source = case.directory("volume/source");
+    bind(&source, Extent::One).unwrap().attach(&case.directory("volume/bound")).unwrap();
+    let root = Place::root(case.path("volume")).unwrap();
+    for below in ["mounted", "mounted/file", "bound"] {
+        let error = root.find(&relative(below), Mounts::Refuse).unwrap_err();
+        assert_eq!(error.errno(), Errno::XDEV);
+        assert!(error.to_string().ends_with("(there is a mount or a way out)"), "{error}");
+        root.find(&relative(below), Mounts::Enter).unwrap();
+    }
+    let made = root.make_directories(&relative("mounted/a"), Mode::RWXU, Mounts::Refuse);
+    assert_eq!(made.unwrap_err().errno(), Errno::XDEV);
+    assert!(!case.path("volume/mounted/a").exists());
+}
+
+const ROUNDS: usize = 10_000;
+
+/// Exchanges two names of a directory until told to stop.
+fn exchange(directory: &Place, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        rustix::fs::renameat_with(directory, "a", directory, "b", RenameFlags::EXCHANGE).unwrap();
+    }
+}
+
+fn no_swap_of_links_leads_outside(case: &Case) {
+    case.file("outside/deep/file", "secret");
+    case.file("volume/a/deep/file", "mine");
+    symlink(case.path("outside"), case.path("volume/b")).unwrap();
+    let root = Place::root(case.path("volume")).unwrap();
+    let stop = AtomicBool::new(false);
+    let (mut inside, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        let _stopping = Stopping(&stop);
+        scope.spawn(|| exchange(&root, &stop));
+        for round in 0..ROUNDS {
+            match root.open(&relative("a/deep/file"), OFlags::RDONLY, Mounts::Refuse) {
+                Ok(file) => {
+                    let mut text = [0; 16];
+                    let length = rustix::io::read(&file, &mut text).unwrap();
+                    assert_eq!(&text[..length], b"mine");
+                    inside += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.errno(), Errno::LOOP, "{error}");
+                    refused += 1;
+                }
+            }
+            let new = relative(&format!("a/deep/new{}/er", round % 50));
+            match root.make_directories(&new, Mode::RWXU, Mounts::Refuse) {
+                Ok(_) => {}
+                // With O_DIRECTORY a link is not a directory before it is a link.
+                Err(error) => assert!(matches!(error.errno(), Errno::LOOP | Errno::NOTDIR | Errno::EXIST), "{error}"),
+            }
+        }
+    });
+    assert!(inside > 0 && refused > 0, "{inside} inside, {refused} refused: there was no race");
+    let outside: Vec<_> = std::fs::read_dir(case.path("outside/deep")).unwrap().map(|it| it.unwrap()).collect();
+    assert_eq!(outside.len(), 1, "{outside:?}");
+}
+
+fn no_mount_in_between_is_entered(case: &Case) {
+    case.file("outside/file", "secret");
+    case.file("volume/a/file", "mine");
+    let root = Place::root(case.path("volume")).unwrap();
+    let outside = Place::root(case.path("outside")).unwrap();
+    let stop = AtomicBool::new(false);
+    let (mut inside, mut refused) = (0, 0);
+    let seen = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let _stopping = Stopping(&stop);
+        scope.spawn(|| {
+            let target = Place::root(case.path("volume/a")).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                bind(&outside, Extent::One).unwrap().attach(&target).unwrap();
+                // There for at least one look, so that some look meets it however threads are scheduled.
+                let now = seen.load(Ordering::Relaxed);
+                while seen.load(Ordering::Relaxed) < now + 2 && !stop.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                rustix::mount::unmount(case.path("volume/a"), rustix::mount::UnmountFlags::DETACH).unwrap();
+            }
+        });
+        for _ in 0..ROUNDS {
+            match root.open(&relative("a/file"), OFlags::RDONLY, Mounts::Refuse) {
+                Ok(file) => {
+                    let mut text = [0; 16];
+                    let length = rustix::io::read(&file, &mut text).unwrap();
+                    assert_eq!(&text[..length], b"mine");
+                    inside += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.errno(), Errno::XDEV, "{error}");
+                    refused += 1;
+                }
+            }
+            seen.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    assert!(inside > 0 && refused > 0, "{inside} inside, {refused} refused: there was no race");
+}
