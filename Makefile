@@ -35,7 +35,7 @@ sim: setup-build ## Simulate many node lives (SEEDS=n FROM=first DAYS=n)
 
 .PHONY: bench
 bench: setup-build ## Measure the engine and print a table
-	@cargo bench $(LOCKED) --package windlass-core
+	@cargo bench $(LOCKED) --quiet --package windlass-core --bench engine
 
 .PHONY: audit
 audit: setup-build ## Look the dependencies up in the RustSec advisory database (needs cargo-deny and github.com)

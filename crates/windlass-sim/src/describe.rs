@@ -1,5 +1,6 @@
 //! Says in plain words what happens, for traces that people read.
 
+use std::sync::Arc;
 use windlass_core::{
     Event, Operation,
     event::{Attachment, Containers, Place, Record},
@@ -63,7 +64,10 @@ fn pod_words(pod: &Pod) -> String {
         Phase::Finished => "has finished",
     };
     let volumes = pod.volumes.iter().map(|it| match &it.want {
-        Want::Volume(used) => format!("{}={}", it.name, used.spec.id),
+        Want::Volume(used) => match used.label.effective() {
+            Some(label) => format!("{}={} ({label})", it.name, used.spec.id),
+            None => format!("{}={}", it.name, used.spec.id),
+        },
         Want::Unknown { .. } => format!("{}=?", it.name),
         Want::Invalid { .. } => format!("{}=invalid", it.name),
     });
@@ -103,10 +107,16 @@ pub fn describe_operation(operation: &Operation) -> String {
         Earlier::Unknown => ", after an attempt with an unknown end",
         Earlier::Success => ", to bring it up to date",
     };
+    let labelled = |label: &Option<Arc<str>>| match label {
+        Some(label) => format!(" with label {label}"),
+        None => String::new(),
+    };
     match &operation.action {
         Action::Attach => format!("start: {id} attach {volume}"),
-        Action::Stage { after, .. } => format!("start: {id} stage {volume}{}", again(after)),
-        Action::Publish { pod, after, .. } => format!("start: {id} publish {volume} to pod {pod}{}", again(after)),
+        Action::Stage { after, label } => format!("start: {id} stage {volume}{}{}", labelled(label), again(after)),
+        Action::Publish { pod, after, label, .. } => {
+            format!("start: {id} publish {volume} to pod {pod}{}{}", labelled(label), again(after))
+        }
         Action::Expand { from_bytes, to_bytes, .. } => {
             format!("start: {id} grow {volume} from {from_bytes} to {to_bytes} bytes")
         }
