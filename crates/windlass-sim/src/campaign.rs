@@ -65,7 +65,7 @@ impl Campaign {
     /// Runs all seeds.
     pub fn run(&self, options: &Options) -> Results {
         let next = AtomicU64::new(self.from);
-        let end = self.from + self.seeds;
+        let end = self.from.saturating_add(self.seeds);
         let all = Mutex::new(Results::default());
         thread::scope(|scope| {
             for _ in 0..self.jobs.max(1) {

@@ -64,8 +64,6 @@ pub struct World {
     /// Volumes with a mount whose record was damaged. Until it is gone nobody can know which volume it is, so nobody can be
     /// blamed for taking the volume away below it.
     pub(crate) unrecognisable: BTreeSet<VolumeId>,
-    /// Volumes that a life which did not know its disk mounted in ways that do not go together.
-    pub(crate) mixed: BTreeSet<VolumeId>,
     /// How often each operation was tried, over all lives, so that each try has luck of its own.
     attempts: HashMap<u64, u64>,
     pub(crate) next_waiter: u64,
@@ -218,7 +216,6 @@ impl World {
             boot: 1,
             kill: None,
             unrecognisable: BTreeSet::new(),
-            mixed: BTreeSet::new(),
             attempts: HashMap::new(),
             next_waiter: 1,
             planning: options.planning,

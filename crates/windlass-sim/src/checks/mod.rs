@@ -19,9 +19,6 @@ use windlass_core::Operation;
 
 /// An operation is about to start.
 pub(crate) fn operation_started(world: &mut World, operation: &Operation) {
-    if world.process.as_ref().is_some_and(|it| it.slow_scan) && sharing::check(world, operation).is_err() {
-        world.mixed.insert(operation.volume().clone());
-    }
     let results = [
         (nothing_wanted_is_taken::NAME, nothing_wanted_is_taken::check(world, operation)),
         (one_at_a_time::NAME, one_at_a_time::check(world, operation)),
@@ -45,7 +42,6 @@ pub(crate) fn call_placed(world: &mut World, call: CallId) {
 pub(crate) fn after_step(world: &mut World) {
     // What is no longer mounted needs no excuse.
     world.unrecognisable.retain(|it| world.kernel.has_volume(it));
-    world.mixed.retain(|it| world.kernel.has_volume(it));
     if let Some(process) = &mut world.process {
         process.refused_growth.retain(|it, _| world.kernel.has_volume(it));
     }

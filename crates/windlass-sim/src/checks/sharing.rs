@@ -1,8 +1,5 @@
 //! Sharing: a volume that only one pod may have is in one pod at a time, and a volume is never mounted with two SELinux
 //! labels at a time (E-87, E-122).
-//!
-//! A life in which pods came before the disk was read is not judged: mounts do not wait for the disk, and the engine cannot
-//! keep apart what it does not know of. What such a life mixed stays excused until nothing of the volume is mounted.
 
 use crate::world::World;
 use windlass_core::{
@@ -18,7 +15,7 @@ pub const NAME: &str = "sharing";
 /// Judges an operation that is about to start.
 pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
     let volume = operation.volume();
-    if world.unrecognisable.contains(volume) || world.mixed.contains(volume) {
+    if world.unrecognisable.contains(volume) {
         return Ok(());
     }
     let label = match &operation.action {
@@ -74,8 +71,7 @@ mod tests {
             };
             let (spec, deadline) = (record.spec.clone(), Time(u64::MAX));
             let operation = Operation { id: OperationId(1 << 40), spec, action, failures: 0, deadline };
-            (fits(&operation) && !world.mixed.contains(it.volume) && !world.unrecognisable.contains(it.volume))
-                .then_some(operation)
+            (fits(&operation) && !world.unrecognisable.contains(it.volume)).then_some(operation)
         })
     }
 
