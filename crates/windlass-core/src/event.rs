@@ -14,6 +14,10 @@ use alloc::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A source has this pod, for the first time or again. Its volumes may have been looked up anew.
+    ///
+    /// It counts as given by its source as the source is now: a pod that is only looked up anew while its source is lost is
+    /// confirmed by that, and must be told gone by [`PodGone`](Self::PodGone) if the source turns out not to have it. Nothing
+    /// is kept of a pod that has gone; a stale word of it after that must be followed by another `PodGone`.
     PodApplied(Pod),
     /// A source no longer has this pod.
     PodGone {
@@ -25,6 +29,9 @@ pub enum Event {
         containers: Containers,
     },
     /// A source has given everything it has since it started or was lost: what it had before and did not give again is gone.
+    ///
+    /// Once every source has been complete, pods that were found on disk and that none has are gone too. Pods without a source
+    /// whose containers still run are told before that, by [`PodGone`](Self::PodGone) with [`Containers::MayRun`].
     SourceComplete {
         /// The source.
         source: SourceName,

@@ -36,6 +36,7 @@ pub(crate) fn code(status: Status, here: bool, world: &World) -> Code {
         Wait::Stage => Code::NotStaged,
         Wait::Growth => Code::ExpansionPending,
         Wait::OtherPod(_) => Code::OtherPod,
+        Wait::Pods(_) => Code::StillInPods,
         Wait::LabelConflict(_) => Code::LabelConflict,
         Wait::LabelMismatch => Code::LabelMismatch,
         Wait::Identity(_) | Wait::Ignorance(Ignorance::Identity) => Code::IdentityChanged,
@@ -179,7 +180,7 @@ impl Explainer<'_> {
                 chain.push(reason);
                 chain.extend(self.volume_chain(volume_status));
             }
-            Wait::OtherPod(pod) | Wait::LabelConflict(pod) => {
+            Wait::OtherPod(pod) | Wait::LabelConflict(pod) | Wait::Pods(pod) => {
                 let pod = &self.world.pods[pod];
                 reason.text = format!("{} (pod {})", code.meaning(), pod.title);
                 reason.waits_on = WaitsOn::Pod(pod.uid.clone());
@@ -279,6 +280,7 @@ pub(crate) fn sharing_error(wait: Wait, mount: &Mount, volume: &Volume, world: &
         | Wait::Stage
         | Wait::Growth
         | Wait::OtherPod(_)
+        | Wait::Pods(_)
         | Wait::Disk
         | Wait::Start
         | Wait::Ignorance(_) => None,

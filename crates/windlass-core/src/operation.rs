@@ -7,7 +7,8 @@
 //! 1. Each operation is answered with exactly one [`OperationEnded`](crate::Event::OperationEnded), however late.
 //! 2. Before attach, stage or publish is called, a record of the intent is on disk; before unpublish, unstage or detach is
 //!    called, the record no longer claims to be proof. After [`Done`] the record holds the proof, or is gone.
-//! 3. [`Outcome::Refused`] only if this very call left nothing behind. In doubt it is [`Outcome::Unknown`].
+//! 3. [`Outcome::Refused`] only if this very call left nothing behind: the record and the directory that it made are gone
+//!    too, older ones stay. In doubt it is [`Outcome::Unknown`].
 //! 4. A mount counts as done only if it is seen in the mount table; a driver's word is not enough.
 //! 5. What is [seen](crate::Event::MountSeen) at a place while an operation runs there is told after the operation's end.
 

@@ -66,6 +66,8 @@ pub(crate) enum Wait {
     Growth,
     /// The pod that has it must let go (RWOP).
     OtherPod(PodKey),
+    /// The pods that have it must let go before it can be taken down; this is one of them.
+    Pods(PodKey),
     /// The pod that came first has another label.
     LabelConflict(PodKey),
     /// What is mounted with another label must go first.
@@ -234,7 +236,7 @@ impl<'a> Planner<'a> {
         let volume = self.volume;
         if self.label_mismatch() {
             return match self.take_down() {
-                Next::Settled => Next::Wait(Wait::LabelMismatch),
+                Next::Settled | Next::Wait(Wait::Pods(_)) => Next::Wait(Wait::LabelMismatch),
                 next => next,
             };
         }
@@ -272,8 +274,10 @@ impl<'a> Planner<'a> {
     /// Nobody wants it, or not with the label it has: unstage, then detach.
     fn take_down(&self) -> Next {
         let volume = self.volume;
-        let in_pods = volume.mounts.iter().any(|it| it.step.may_be_here());
-        if in_pods || !volume.may_be_here() {
+        if let Some(mount) = volume.mounts.iter().find(|it| it.step.may_be_here()) {
+            return Next::Wait(Wait::Pods(mount.pod));
+        }
+        if !volume.may_be_here() {
             return Next::Settled;
         }
         if !self.world.start.may_take_away {

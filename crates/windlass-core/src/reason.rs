@@ -139,6 +139,8 @@ codes! {
 
     /// `ReadWriteOncePod`.
     OtherPod = "The volume may be in one pod at a time and another pod has it.", "End the other pod, or wait until it has gone.";
+    /// Unstage and detach wait for the pods.
+    StillInPods = "The volume is, or may be, still in a pod, and is taken from this node after that.", "See the reasons of the pod's mount.";
     /// Two pods, two labels, at the same time.
     LabelConflict = "Pods that use the volume at the same time ask for different SELinux labels.", "Give the pods the same label.";
     /// Two pods, two labels, one after the other.

@@ -11,7 +11,8 @@ use crate::{
     ids::{InnerName, PluginName, PodUid, VolumeId},
     oddity::Oddity,
     operation::Proof,
-    spec::{Capabilities, Mode, Sharing, VolumeSpec},
+    plan::same_place,
+    spec::{Capabilities, Identity, Mode, Sharing, VolumeSpec},
     step::{Doubt, Step},
 };
 use alloc::{format, string::String, sync::Arc, vec::Vec};
@@ -122,6 +123,7 @@ impl Engine {
     pub(crate) fn disk_read(&mut self) {
         let synced_before = self.states_synced();
         self.world.start.disk_read = true;
+        self.recognise_unreadable();
         self.synced_now(synced_before);
         self.open_the_gate();
         let pods: Vec<PodKey> = self.world.pods.keys().collect();
@@ -130,6 +132,24 @@ impl Engine {
         }
         // Whoever waits for a pod that nobody knows can now be told that it is gone.
         self.touched_pods.extend(self.waiters.keys().cloned());
+    }
+
+    /// A directory without a record is named like the volume it is of. If a volume of that name was found to be staged, it
+    /// is that one: it must not be taken down under the pod.
+    fn recognise_unreadable(&mut self) {
+        let unreadable: Vec<VolumeKey> = self.volumes.keys().filter(|it| self.volumes[*it].unreadable).collect();
+        for nameless in unreadable {
+            let is_it = |it: &VolumeKey| {
+                let volume = &self.volumes[*it];
+                let shared = volume.spec.capabilities.identity == Identity::Shared;
+                shared && !volume.unreadable && same_place(volume, &self.volumes[nameless])
+            };
+            let Some(volume) = self.volumes.keys().find(is_it) else { continue };
+            let pods: Vec<PodKey> = self.volumes[nameless].mounts.iter().map(|it| it.pod).collect();
+            for pod in pods {
+                self.add_mount(volume, pod);
+            }
+        }
     }
 
     fn found_volume(&mut self, spec: &Arc<VolumeSpec>) -> Option<VolumeKey> {

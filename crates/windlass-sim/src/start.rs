@@ -224,7 +224,10 @@ impl World {
         if let Some((pod, volume)) = self.disk.corrupt(pick, may) {
             self.faults.add(Fault::CorruptRecord);
             self.note(|| format!("the record of {volume} in pod {pod} is damaged"));
-            self.unrecognisable.insert(volume);
+            // One that is staged is known by the name that its directory has in common with the record of the stage.
+            if !self.disk.staged().any(|it| it.spec.id == volume) {
+                self.unrecognisable.insert(volume);
+            }
         }
     }
 

@@ -447,7 +447,7 @@ fn every_change_is_told_once() {
         pod a finished
         #3 done
         #4 done
-    "), @r"
+    "), @"
     #1 stage disk
     disk is Staging
     disk in a is NotStaged
@@ -456,6 +456,7 @@ fn every_change_is_told_once() {
     disk in a is Publishing
     disk in a is Mounted
     #3 unpublish disk from a
+    disk is StillInPods
     disk in a is Unpublishing
     #4 unstage disk
     disk is Unstaging

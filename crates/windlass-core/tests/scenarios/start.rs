@@ -758,3 +758,30 @@ fn a_volume_for_one_pod_is_not_given_away_before_it_is_known_who_has_it() {
     explain disk in b: OtherPod (The volume may be in one pod at a time and another pod has it. (pod a))
     ");
 }
+
+/// I-3, E-199: what cannot be read is recognised by its name if the volume is known to be staged, and is then not unstaged
+/// under the pod.
+#[test]
+fn something_unreadable_of_a_volume_that_is_staged_is_known_by_its_name() {
+    insta::assert_snapshot!(start("
+        volume disk: stage
+        found unreadable disk in a
+        found stage of disk proven
+        disk read
+        attachments complete
+        ? state disk
+        source s complete
+        ? why disk
+        #1 done
+        #2 done
+        ? state disk
+    "), @"
+    synced
+    state disk: attach Absent, stage Held, a Uncertain(Found)
+    #1 unpublish disk from a
+    why disk: StillInPods (The volume is, or may be, still in a pod, and is taken from this node after that. (pod a))
+    #2 unstage disk
+    pod a released
+    state disk: not here
+    ");
+}
