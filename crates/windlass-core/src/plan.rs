@@ -18,6 +18,10 @@ use crate::{
     world::World,
 };
 use alloc::{sync::Arc, vec::Vec};
+use core::time::Duration;
+
+/// A mount is not refreshed more often than this for its period's sake: a period of nothing would never rest.
+const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 
 /// The plan for one volume.
 pub(crate) enum Plan {
@@ -472,7 +476,7 @@ impl<'a> Planner<'a> {
             Refresh::OnChange | Refresh::Every(_) if published.revision != used.revision => Due::Now,
             Refresh::OnChange => Due::Never,
             Refresh::Every(period) => {
-                let at = published.at + period;
+                let at = published.at + period.max(SHORTEST_PERIOD);
                 if at <= self.world.now { Due::Now } else { Due::At(at) }
             }
         }

@@ -203,7 +203,8 @@ pub enum Refresh {
     Never,
     /// When [`Use::revision`] changes: `configMap`, `secret`, `downwardAPI`, `projected`.
     OnChange,
-    /// When the revision changes, and this long after the last time: CSI drivers that ask to be republished.
+    /// When the revision changes, and this long after the last time, at least a second: CSI drivers that ask to be
+    /// republished.
     Every(Duration),
 }
 

@@ -463,3 +463,22 @@ fn time_that_goes_back_moves_nothing() {
     odd: TimeWentBack=1
     ");
 }
+
+/// I-8: a period of nothing would keep the engine, and whoever runs its operations, busy for ever.
+#[test]
+fn a_volume_that_wants_to_be_refreshed_all_the_time_is_refreshed_once_a_second() {
+    insta::assert_snapshot!(run("
+        volume x: every=0s
+        pod a wants x
+        #1 done
+        ? deadline
+        after 1s
+        #2 done
+        ? deadline
+    "), @"
+    #1 publish x to a
+    deadline: in 1s
+    #2 publish x to a refreshing
+    deadline: in 1s
+    ");
+}
