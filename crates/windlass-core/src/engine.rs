@@ -22,7 +22,7 @@ use core::fmt;
 /// What an engine is told once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Where pods come from. Nothing is taken away before each has been complete (I-1).
+    /// Where pods come from. Nothing is taken away before each has been complete (I-1); with none, nothing ever is.
     pub sources: Vec<SourceName>,
     /// This boot.
     pub boot: BootId,

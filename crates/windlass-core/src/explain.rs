@@ -70,7 +70,7 @@ fn running_code(operation: OperationId, world: &World) -> Code {
 fn start_code(world: &World) -> Code {
     if !world.start.disk_read {
         Code::DiskNotRead
-    } else if world.incomplete_source().is_some() {
+    } else if world.sources.is_empty() || world.incomplete_source().is_some() {
         Code::SourceIncomplete
     } else {
         Code::AttachmentsUnknown

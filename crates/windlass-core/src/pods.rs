@@ -127,7 +127,8 @@ impl Engine {
 
     /// Once everything is known at one moment, what nobody claimed may go (E-182).
     pub(crate) fn open_the_gate(&mut self) {
-        let all_complete = self.world.sources.values().all(|it| it.complete);
+        // Where no source is known, none can say that nothing is wanted.
+        let all_complete = !self.world.sources.is_empty() && self.world.incomplete_source().is_none();
         let start = &mut self.world.start;
         if !start.may_take_away {
             start.may_take_away = start.disk_read && start.attachments_complete && all_complete;

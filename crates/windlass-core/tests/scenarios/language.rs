@@ -63,6 +63,11 @@ pub(crate) fn run_telling_changes(script: &str) -> String {
     told.tell(script)
 }
 
+/// Tells the facts to an engine that has just started and was told of no source.
+pub(crate) fn start_without_sources(script: &str) -> String {
+    told(&Config { sources: vec![], ..config() }, &[], script)
+}
+
 /// As [`run`], with finished pods keeping their volumes.
 pub(crate) fn run_keeping_terminated(script: &str) -> String {
     told(&Config { keep_terminated: true, ..config() }, &START, script)

@@ -2,7 +2,7 @@
 //!
 //! Unlike in the kubelet (E-197), a mount whose record is proof, and which is there, is not made again.
 
-use crate::language::{start, start_with_two_sources};
+use crate::language::{start, start_with_two_sources, start_without_sources};
 
 /// E-205, I-11, I-4: the pod notices nothing and no call is made.
 #[test]
@@ -783,5 +783,21 @@ fn something_unreadable_of_a_volume_that_is_staged_is_known_by_its_name() {
     #2 unstage disk
     pod a released
     state disk: not here
+    ");
+}
+
+/// I-1: where nobody can say that a pod is not wanted, what was found of it stays.
+#[test]
+fn without_any_source_nothing_is_ever_taken_away() {
+    insta::assert_snapshot!(start_without_sources("
+        volume tmp: own
+        found tmp in a proven
+        disk read
+        ? reasons of mounts of tmp
+    "), @"
+    synced
+    reasons of mounts of tmp:
+    a:
+    - SourceIncomplete: A source of pods has not told all it has, so nothing is taken away.; for 0s
     ");
 }
