@@ -159,7 +159,7 @@ pub enum Attachment {
 }
 
 /// Where a mount is.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Place {
     /// The volume's own place on this node.
     Stage(VolumeId),

@@ -84,8 +84,8 @@ impl ClaimUpdate {
         match cause {
             Cause::Infeasible => Self::Infeasible,
             Cause::InUse | Cause::NotSupported | Cause::Driver | Cause::Object(_) => Self::None,
-            Cause::Other if !requested && before => Self::Infeasible,
-            Cause::Other => Self::Condition,
+            Cause::Node(_) | Cause::Other if !requested && before => Self::Infeasible,
+            Cause::Node(_) | Cause::Other => Self::Condition,
         }
     }
 }
@@ -93,6 +93,7 @@ impl ClaimUpdate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::Obstacle;
 
     const GROWING: Claim = Claim {
         volume_bytes: 20,
@@ -136,5 +137,10 @@ mod tests {
         assert_eq!(ClaimUpdate::after_refusal(&Cause::Other, false, false), Condition);
         assert_eq!(ClaimUpdate::after_refusal(&Cause::Other, false, true), Infeasible);
         assert_eq!(ClaimUpdate::after_refusal(&Cause::InUse, false, true), None);
+        for obstacle in Obstacle::ALL {
+            let cause = Cause::Node(*obstacle);
+            assert_eq!(ClaimUpdate::after_refusal(&cause, true, true), Condition, "{obstacle:?}");
+            assert_eq!(ClaimUpdate::after_refusal(&cause, false, true), Infeasible, "{obstacle:?}");
+        }
     }
 }

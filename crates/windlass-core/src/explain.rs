@@ -6,7 +6,7 @@ use crate::{
     desired::{Ignorance, Unresolved},
     event::Attachment,
     ids::OperationId,
-    operation::{Cause, Kind},
+    operation::{Cause, Kind, Trouble},
     plan::{Status, Wait},
     reason::{Code, Reason, WaitsOn},
     step::Doubt,
@@ -209,12 +209,13 @@ impl Explainer<'_> {
 
     /// The last failure, as the deepest reason known.
     fn failure(&self, backoff: &Backoff, standing: Standing) -> Reason {
-        let (code, waits_on) = match &backoff.trouble.cause {
-            Cause::Driver => (Code::DriverUnreachable, WaitsOn::Time),
-            Cause::Object(object) => (Code::ObjectMissing, WaitsOn::Object(object.clone())),
-            Cause::InUse | Cause::Infeasible | Cause::NotSupported | Cause::Other => (Code::Failed, WaitsOn::Nothing),
+        let Trouble { cause, text } = &backoff.trouble;
+        let (code, text) = (cause.code(), text.to_string());
+        let waits_on = match cause {
+            Cause::Driver => WaitsOn::Time,
+            Cause::Object(object) => WaitsOn::Object(object.clone()),
+            Cause::InUse | Cause::Infeasible | Cause::NotSupported | Cause::Node(_) | Cause::Other => WaitsOn::Nothing,
         };
-        let text = backoff.trouble.text.to_string();
         Reason { code, text, since: standing.since, attempts: backoff.failures, next_try: None, waits_on }
     }
 

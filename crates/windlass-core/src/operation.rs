@@ -14,6 +14,7 @@
 
 use crate::{
     ids::{ObjectName, OperationId, PodUid, Time, VolumeId},
+    reason::Code,
     spec::{Access, VolumeSpec},
 };
 use alloc::sync::Arc;
@@ -186,7 +187,7 @@ pub enum Done {
 /// Why an operation failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trouble {
-    /// What kind of trouble, where that changes what the engine does.
+    /// What kind of trouble, where that changes what the engine does or what it explains.
     pub cause: Cause,
     /// What happened, for people.
     pub text: Arc<str>,
@@ -205,8 +206,68 @@ pub enum Cause {
     Infeasible,
     /// Expand only: there is nothing to do on this node (E-288).
     NotSupported,
+    /// Something on this node is in the way. It is treated as [`Cause::Other`] and explained by a code of its own.
+    Node(Obstacle),
     /// Anything else.
     Other,
+}
+
+impl Cause {
+    /// The code that explains a failure with this cause.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Driver => Code::DriverUnreachable,
+            Self::Object(_) => Code::ObjectMissing,
+            Self::Node(obstacle) => obstacle.code(),
+            Self::InUse | Self::Infeasible | Self::NotSupported | Self::Other => Code::Failed,
+        }
+    }
+}
+
+macro_rules! obstacles {
+    ($($(#[$doc:meta])* $obstacle:ident;)*) => {
+        /// What on this node can be in the way of an operation. Each has the [`Code`] of the same name, and the text of the
+        /// [`Trouble`] names the path, the mount, the key or the program.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Obstacle {
+            $($(#[$doc])* $obstacle,)*
+        }
+
+        impl Obstacle {
+            /// All of them, in the order in which their codes are documented.
+            pub const ALL: &[Self] = &[$(Self::$obstacle),*];
+
+            /// The code that explains it.
+            pub fn code(self) -> Code {
+                match self {
+                    $(Self::$obstacle => Code::$obstacle,)*
+                }
+            }
+        }
+    };
+}
+
+obstacles! {
+    /// A file system is full, or a quota is used up (`ENOSPC`, `EDQUOT`).
+    NoSpace;
+    /// A file system that would have to be written can only be read (`EROFS`).
+    ReadOnlyFileSystem;
+    /// Something holds the mount or the directory open (`EBUSY`).
+    HeldOpen;
+    /// A file system is disconnected or damaged (`ENOTCONN`, `ESTALE`, `EIO`, `EHOSTDOWN` and their like, E-435).
+    FileSystemBroken;
+    /// windlass lacks a privilege, or rights on a path (`EPERM`, `EACCES`).
+    NotPermitted;
+    /// A path on this node that the volume is made from is missing or of the wrong type.
+    HostPathUnusable;
+    /// Something that windlass did not make, a file of a user or a foreign mount, is where the volume belongs (I-5).
+    InTheWay;
+    /// The volume needs a token, and nobody gives one.
+    TokenMissing;
+    /// A program, or an ability of the kernel, is missing.
+    AbilityMissing;
+    /// A name, key or path in the pod or in an object that it names cannot be used.
+    InputInvalid;
 }
 
 /// What identifies a mount, so that it can be told from another one at the same place (I-4).

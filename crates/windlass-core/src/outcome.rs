@@ -110,7 +110,7 @@ impl Engine {
                     volume.size_bytes = Some(running.goal);
                     Verdict::Grown { size_bytes: running.goal }
                 }
-                Cause::Driver | Cause::Object(_) | Cause::Other => Verdict::Failed(trouble),
+                Cause::Driver | Cause::Object(_) | Cause::Node(_) | Cause::Other => Verdict::Failed(trouble),
             },
             Outcome::Done(_) => return,
             // A time-out is no verdict (the kubelet takes it for one, W-20).

@@ -110,7 +110,7 @@ codes! {
     Hung = "An operation did not answer in its time; its result is still awaited.", "Look at the driver or the file system that it waits for; everything else goes on.";
 
     /// An operation failed.
-    BackingOff = "An operation failed and is tried again later.", "See the failure that follows; removing its cause retries at once.";
+    BackingOff = "An operation failed and is tried again later.", "See the failure that follows; it is tried again by itself.";
     /// An operation failed; the deepest cause known.
     Failed = "This is what the last attempt said.", "Act on the message.";
     /// An operation failed for want of an object.
@@ -119,6 +119,26 @@ codes! {
     DriverMissing = "The volume's driver is not registered on this node.", "Start the driver; the volume is retried as soon as it registers.";
     /// A call did not reach the driver.
     DriverUnreachable = "The volume's driver is registered but did not take the call.", "Look at the driver; the volume is tried again, and at once when the driver registers anew.";
+    /// An operation failed for want of room.
+    NoSpace = "The file system that would have to be written is full, or a quota is used up.", "Free space on it, or raise the quota.";
+    /// An operation failed for want of a file system that can be written.
+    ReadOnlyFileSystem = "The file system that would have to be written can only be read.", "Find out why, often an error of its disk, and make it writable.";
+    /// An operation failed because of somebody who does not let go.
+    HeldOpen = "Something holds the mount or the directory open.", "End the processes that have files open there or stand in it.";
+    /// An operation failed on a file system that does not work.
+    FileSystemBroken = "A file system is disconnected or damaged.", "Look at its server, its driver or its disk; pods that use it may see errors.";
+    /// An operation failed for want of a privilege.
+    NotPermitted = "windlass is not permitted to do what the volume needs.", "Give windlass the privilege, or the rights on the path, that the message names.";
+    /// An operation failed because of a path that the pod or volume names.
+    HostPathUnusable = "The path on this node that the volume is made from is missing or of the wrong type.", "Make the path, or correct the path or its type in the pod or the volume.";
+    /// An operation failed because it would destroy what is not ours.
+    InTheWay = "Something that windlass did not make is where the volume belongs; it is left alone.", "Move away what the message names.";
+    /// An operation failed for want of a token.
+    TokenMissing = "The volume needs a token for the pod's service account, and nobody gives one.", "See whether windlass has a provider of tokens, and whether it answers.";
+    /// An operation failed for want of something on the node.
+    AbilityMissing = "This node lacks a program, or an ability of its kernel, that the volume needs.", "Install the program, or load the kernel module, that the message names.";
+    /// An operation failed because of something as it is written.
+    InputInvalid = "A name, key or path that the volume is made from cannot be used.", "Correct the pod, or the object that the message names.";
 
     /// A stage or publish waits for the volume's earlier step.
     NotAttached = "The pod's mount waits until the volume is attached.", "See the reason that follows.";

@@ -106,7 +106,7 @@ pub enum Access {
 }
 
 /// How a pod sees the volume.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mode {
     /// As a directory.
     #[default]

@@ -14,7 +14,7 @@ use windlass_core::{
     Operation,
     event::Place,
     ids::Time,
-    operation::{Action, Cause, Kind, Trouble},
+    operation::{Action, Cause, Kind, Obstacle, Trouble},
     spec::Attach,
 };
 
@@ -57,7 +57,7 @@ impl World {
         if self.calls.values().any(|it| it.driver == Some(driver) && it.excludes(operation)) {
             self.faults.add(Fault::Aborted);
             let text = "ABORTED: an earlier call for this volume is still at work";
-            return at_once(Answer::Open(text.into()));
+            return at_once(Answer::open(text));
         }
         if let Some(text) = self.unmet_condition(operation) {
             return at_once(Answer::refused(text));
@@ -123,16 +123,18 @@ impl World {
         let now = self.now;
         let troubles = self.conditions.local.iter().filter(|(.., until)| *until > now);
         let trouble = troubles.into_iter().find(|(_, per_mille, _)| rng.chance(*per_mille));
+        let mut obstacle = || in_the_way(*rng.pick(obstacles(operation.action.kind())));
         match trouble.map(|(trouble, ..)| *trouble) {
             None => at_once(Effect::Whole, Answer::Done),
             Some(LocalTrouble::Refused) => {
                 self.faults.add(Fault::LocalRefused);
-                at_once(Effect::Nothing, Answer::refused("no space left on device"))
+                at_once(Effect::Nothing, Answer::Final(obstacle()))
             }
             Some(LocalTrouble::Unknown) => {
                 self.faults.add(Fault::LocalUnknown);
+                let answer = Answer::Open(obstacle());
                 let effect = if rng.chance(500) { Effect::Whole } else { Effect::Nothing };
-                at_once(effect, Answer::Open("input/output error half way".into()))
+                at_once(effect, answer)
             }
             Some(LocalTrouble::Hang) => {
                 self.faults.add(Fault::LocalHang);
@@ -140,7 +142,7 @@ impl World {
                 let (effect, answer) = if rng.chance(700) {
                     (Effect::Whole, Answer::Done)
                 } else {
-                    (Effect::Nothing, Answer::refused("stale file handle"))
+                    (Effect::Nothing, Answer::Final(in_the_way(Obstacle::FileSystemBroken)))
                 };
                 // A system call may have done its work long before it returns.
                 let finishes = Some(if rng.chance(500) { soon } else { at });
@@ -261,7 +263,7 @@ impl World {
         for id in broken {
             let done = self.luck(&[12, id]).chance(500);
             if let Some(call) = self.calls.get_mut(&id) {
-                call.answer = Answer::Open("UNAVAILABLE: the driver stopped".into());
+                call.answer = Answer::open("UNAVAILABLE: the driver stopped");
                 if std::mem::take(&mut call.at_work) {
                     self.faults.add(Fault::DriverRestart);
                     if done {
@@ -278,6 +280,24 @@ impl World {
     pub(crate) fn drop_local_calls(&mut self) {
         self.calls.retain(|_, it| it.driver.is_some());
     }
+}
+
+/// What can be in the way of a plugin that does the work in the process itself.
+fn obstacles(kind: Kind) -> &'static [Obstacle] {
+    match kind {
+        Kind::Attach | Kind::Stage | Kind::Publish | Kind::Expand => Obstacle::ALL,
+        Kind::Unpublish | Kind::Unstage | Kind::Detach => &[
+            Obstacle::ReadOnlyFileSystem,
+            Obstacle::HeldOpen,
+            Obstacle::FileSystemBroken,
+            Obstacle::NotPermitted,
+            Obstacle::InTheWay,
+        ],
+    }
+}
+
+fn in_the_way(obstacle: Obstacle) -> Trouble {
+    Trouble { cause: Cause::Node(obstacle), text: obstacle.code().meaning().into() }
 }
 
 /// The fault that a misbehavior counts as.

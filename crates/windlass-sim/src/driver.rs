@@ -9,10 +9,7 @@ use crate::{
     script::Behavior,
     setting::{Medium, VolumePlan},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::{
     Operation,
     event::Place,
@@ -85,13 +82,18 @@ pub enum Answer {
     /// That nothing was done (a final error in CSI's words).
     Final(Trouble),
     /// Nothing that says whether anything was done.
-    Open(Arc<str>),
+    Open(Trouble),
 }
 
 impl Answer {
     /// A final error without a special cause.
     pub fn refused(text: &str) -> Self {
         Self::Final(Trouble { cause: Cause::Other, text: text.into() })
+    }
+
+    /// Nothing certain, without a special cause.
+    pub fn open(text: &str) -> Self {
+        Self::Open(Trouble { cause: Cause::Other, text: text.into() })
     }
 }
 
@@ -150,20 +152,16 @@ pub fn respond(now: Time, operation: &Operation, behavior: Option<Behavior>, rng
         return at_once(Effect::Whole, Answer::Done);
     };
     let refused = |cause, text: &str| Answer::Final(Trouble { cause, text: text.into() });
-    let timed_out = || Answer::Open("DEADLINE_EXCEEDED: no answer in time".into());
-    let lost = || Answer::Open("UNAVAILABLE: connection lost".into());
+    let timed_out = || Answer::open("DEADLINE_EXCEEDED: no answer in time");
+    let lost = || Answer::open("UNAVAILABLE: connection lost");
     match behavior {
         Behavior::FinalError => at_once(Effect::Nothing, refused(Cause::Other, "INTERNAL: not today")),
         Behavior::DoneWithoutEffect => at_once(Effect::Nothing, Answer::Done),
         Behavior::RefusedWithEffect => {
             at_once(Effect::Whole, refused(Cause::Other, "INTERNAL: it went wrong, or so it seems"))
         }
-        Behavior::PartialStage => {
-            at_once(Effect::Half, Answer::Open("UNAVAILABLE: logged in but could not mount".into()))
-        }
-        Behavior::PartialUnstage => {
-            at_once(Effect::Half, Answer::Open("UNAVAILABLE: unmounted but could not log out".into()))
-        }
+        Behavior::PartialStage => at_once(Effect::Half, Answer::open("UNAVAILABLE: logged in but could not mount")),
+        Behavior::PartialUnstage => at_once(Effect::Half, Answer::open("UNAVAILABLE: unmounted but could not log out")),
         Behavior::ExpandInUse => {
             at_once(Effect::Nothing, refused(Cause::InUse, "FAILED_PRECONDITION: volume is in use"))
         }
@@ -252,6 +250,7 @@ pub fn fits(plan: &VolumePlan, volume: &VolumeId, seen: &Proof) -> bool {
 mod tests {
     use super::*;
     use crate::setting::Setting;
+    use std::sync::Arc;
     use windlass_core::operation::Action;
 
     fn operation(action: Action, concurrency: Concurrency) -> Operation {

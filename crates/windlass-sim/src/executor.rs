@@ -316,7 +316,7 @@ impl World {
     /// Compares what was answered with what is there.
     fn look(&mut self, flight: &mut Flight) -> Outcome {
         let operation = &flight.operation;
-        let answer = flight.answer.take().unwrap_or(Answer::Open("no answer".into()));
+        let answer = flight.answer.take().unwrap_or(Answer::open("no answer"));
         let visible = flight.place.as_ref().and_then(|it| self.kernel.visible(it));
         flight.seen = visible.map(|it| it.proof);
         match operation.action.kind() {
@@ -346,7 +346,7 @@ impl World {
                     Outcome::Done(Done::Expanded { size_bytes: to_bytes })
                 }
                 Answer::Final(trouble) => Outcome::Refused(trouble),
-                Answer::Open(text) => unknown(&text),
+                Answer::Open(trouble) => Outcome::Unknown(trouble),
             },
         }
     }
@@ -360,8 +360,8 @@ impl World {
                 unknown(&format!("it was said to have failed, but something is there: {}", trouble.text))
             }
             (Answer::Final(trouble), _) => Outcome::Refused(trouble),
-            (Answer::Open(text), _) if self.guesses_refused() => Outcome::Refused(trouble(&text)),
-            (Answer::Open(text), _) => unknown(&text),
+            (Answer::Open(trouble), _) if self.guesses_refused() => Outcome::Refused(trouble),
+            (Answer::Open(trouble), _) => Outcome::Unknown(trouble),
         }
     }
 
@@ -375,7 +375,7 @@ impl World {
             Answer::Done if gone => Outcome::Done(Done::Gone),
             Answer::Done => unknown("it was said to be done, but something is still there"),
             Answer::Final(trouble) => Outcome::Refused(trouble),
-            Answer::Open(text) => unknown(&text),
+            Answer::Open(trouble) => Outcome::Unknown(trouble),
         }
     }
 
@@ -391,6 +391,7 @@ impl World {
         }
         let outcome = flight.outcome.unwrap_or_else(|| unknown("it ended without a result"));
         self.remember_refused_growth(&flight.operation, &outcome);
+        self.remember_failure(&flight.operation, &outcome);
         self.tell(Event::OperationEnded { id: flight.operation.id, outcome });
         // The engine knows what was seen a few steps ago. If that changed since, it must hear of it after the result, for
         // what it heard before the result it took for a part of the operation.
@@ -408,10 +409,21 @@ impl World {
             let refused = match trouble.cause {
                 Cause::InUse => RefusedGrowth::InUse,
                 Cause::Infeasible => RefusedGrowth::To(*to_bytes),
-                Cause::Driver | Cause::Object(_) | Cause::NotSupported | Cause::Other => return,
+                Cause::Driver | Cause::Object(_) | Cause::NotSupported | Cause::Node(_) | Cause::Other => return,
             };
             process.refused_growth.insert(operation.volume().clone(), refused);
         }
+    }
+
+    fn remember_failure(&mut self, operation: &Operation, outcome: &Outcome) {
+        let Some(process) = &mut self.process else {
+            return;
+        };
+        let about = (operation.volume().clone(), operation.action.pod().cloned());
+        match outcome {
+            Outcome::Done(_) => process.failures.remove(&about),
+            Outcome::Refused(trouble) | Outcome::Unknown(trouble) => process.failures.insert(about, trouble.clone()),
+        };
     }
 
     /// The call of an operation answered.
@@ -449,12 +461,8 @@ fn is_refresh(operation: &Operation) -> bool {
     matches!(operation.action, Action::Publish { after: Earlier::Success, .. })
 }
 
-fn trouble(text: &str) -> Trouble {
-    Trouble { cause: Cause::Other, text: text.into() }
-}
-
 fn unknown(text: &str) -> Outcome {
-    Outcome::Unknown(trouble(text))
+    Outcome::Unknown(Trouble { cause: Cause::Other, text: text.into() })
 }
 
 /// When an operation that hangs in the process itself answers.

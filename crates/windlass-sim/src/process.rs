@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::{
     Engine, Event,
     event::{Attachment, Goal, Place, Wait},
-    ids::{OperationId, Time, VolumeId, WaiterId},
+    ids::{OperationId, PodUid, Time, VolumeId, WaiterId},
     notice::{Notice, Verdict},
-    operation::Proof,
+    operation::{Proof, Trouble},
 };
 
 /// A process that runs.
@@ -67,6 +67,8 @@ pub struct Process {
     pub proven: BTreeMap<Place, (Proof, u64)>,
     /// The volumes of which the engine was told that they cannot grow.
     pub refused_growth: BTreeMap<VolumeId, RefusedGrowth>,
+    /// What the engine was told of the last operation for a volume, or for a pod's mount of it, where that failed.
+    pub failures: BTreeMap<(VolumeId, Option<PodUid>), Trouble>,
     /// How far the clock goes back for the next event.
     pub clock_back: u64,
 }
@@ -106,6 +108,7 @@ impl Process {
             undelivered: BTreeMap::new(),
             proven: BTreeMap::new(),
             refused_growth: BTreeMap::new(),
+            failures: BTreeMap::new(),
             clock_back: 0,
         }
     }

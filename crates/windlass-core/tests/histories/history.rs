@@ -14,7 +14,7 @@ use windlass_core::{
     event::{Attachment, Containers, Found, Goal, Place, Record, Wait},
     ids::{OperationId, PodUid, Time, Version, VolumeId, WaiterId},
     notice::Notice,
-    operation::{Action, Cause, Done, Earlier, Kind, Outcome, Proof, Trouble},
+    operation::{Action, Cause, Done, Earlier, Kind, Obstacle, Outcome, Proof, Trouble},
     reason::{Code, Reason, WaitsOn},
     snapshot::{MountView, Snapshot, StepView},
     spec::{Access, Attach, Identity, Life, Phase, Pod, PodVolume, Use, VolumeSpec, Want},
@@ -397,6 +397,7 @@ impl History {
                 Outcome::Refused(trouble(Cause::Infeasible))
             }
             1 => Outcome::Refused(trouble(Cause::Other)),
+            2 if which.is_multiple_of(2) => Outcome::Unknown(trouble(Cause::Node(Obstacle::FileSystemBroken))),
             2 => Outcome::Unknown(trouble(Cause::Other)),
             3 => Outcome::Refused(trouble(Cause::Object("Secret a/b".into()))),
             _ => Outcome::Done(Done::Expanded { size_bytes: 1 << 40 }),

@@ -16,6 +16,7 @@
 //! found disk in a proven | intent | other boot [but alike] | vanished | replaced       found stage of disk …
 //! found attached disk | found intent to attach disk | found unreadable disk in a | found pod a
 //! #1 done | refused "…" | lost "…"                     how an operation ended, with [for want of Secret/x]
+//! #1 refused as NoSpace "…" | lost as NoSpace "…"      the same, with what on the node was in the way, by its code
 //! #1 gone | attached | grown to 20 | in use | infeasible | unsupported      the same, whatever the operation was
 //! wait 1 for a mounted | at last | unmounted | gone, 2m                     wait 1 cancelled
 //! after 500ms                                          time passes
@@ -39,7 +40,7 @@ use windlass_core::{
     ids::{OperationId, PodUid, Time, Version, VolumeId, WaiterId},
     label::Wish,
     notice::{Notice, Verdict},
-    operation::{Action, Cause, Done, Earlier, Kind, Operation, Outcome, Proof, Trouble},
+    operation::{Action, Cause, Done, Earlier, Kind, Obstacle, Operation, Outcome, Proof, Trouble},
     reason::{Reason, WaitsOn},
     spec::{
         Access, Attach, Capabilities, Concurrency, Identity, Mode, Phase, Pod, PodVolume, Refresh, Sharing, Use,
@@ -464,7 +465,10 @@ impl Told {
     fn outcome(&mut self, id: u64, how: &str, text: &str) -> Outcome {
         let (how, cause) = match how.split_once(" for want of ") {
             Some((how, object)) => (how, Cause::Object(object.into())),
-            None => (how, Cause::Other),
+            None => match how.split_once(" as ") {
+                Some((how, code)) => (how, Cause::Node(obstacle(code))),
+                None => (how, Cause::Other),
+            },
         };
         let trouble = |cause| Trouble { cause, text: text.into() };
         match how {
@@ -650,6 +654,11 @@ fn empty_pod(name: &str) -> Pod {
         groups: vec![],
         volumes: vec![],
     }
+}
+
+fn obstacle(code: &str) -> Obstacle {
+    let found = Obstacle::ALL.iter().find(|it| it.code().as_str() == code);
+    *found.unwrap_or_else(|| panic!("no such obstacle: {code}"))
 }
 
 fn gone(pod: &str, version: &str, containers: Containers) -> Event {

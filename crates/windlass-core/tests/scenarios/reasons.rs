@@ -1,6 +1,7 @@
 //! Why a volume is not settled (I-7): for each code the text, since when, what was tried, when next, and what it waits for.
 
 use crate::language::{run, run_telling_changes, start};
+use windlass_core::operation::Obstacle;
 
 /// The codes of operations that run, and of waiting for one's own volume.
 #[test]
@@ -110,6 +111,108 @@ fn a_failure_says_what_failed_and_when_it_is_tried_again() {
     - Failed: no answer; for 1ms; failures 2
     - Uncertain: an earlier publish ended without a clear answer; for 1ms
     ");
+}
+
+/// NoSpace and the other codes of what can be in the way on the node, in place of Failed.
+#[test]
+fn trouble_on_the_node_is_explained_by_its_own_code() {
+    insta::assert_snapshot!(run(r#"
+        volume disk: stage
+        pod a wants disk
+        #1 refused as NoSpace "write /var/lib/w/disk: no space left on device"
+        after 200ms
+        ? reasons of disk
+        after 300ms
+        ? explain disk in a
+        #2 lost as FileSystemBroken "read /var/lib/w/disk: input/output error"
+        ? reasons of disk
+        ? explain disk in a
+        after 1s
+        #3 done
+        ? reasons of disk
+    "#), @"
+    #1 stage disk
+    reasons of disk:
+    - BackingOff: stage failed; for 200ms; failures 1; next in 300ms; waits on time
+    - NoSpace: write /var/lib/w/disk: no space left on device; for 200ms; failures 1
+    #2 stage disk, try 2
+    explain disk in a: NotStaged (The pod's mount waits until the volume is ready on this node.) <- Staging (stage #2 is running) <- NoSpace (write /var/lib/w/disk: no space left on device)
+    reasons of disk:
+    - BackingOff: stage failed 2 times in a row; for 0s; failures 2; next in 1s; waits on time
+    - FileSystemBroken: read /var/lib/w/disk: input/output error; for 0s; failures 2
+    - Uncertain: an earlier stage ended without a clear answer; for 0s
+    explain disk in a: NotStaged (The pod's mount waits until the volume is ready on this node.) <- BackingOff (stage failed 2 times in a row) <- FileSystemBroken (read /var/lib/w/disk: input/output error) <- Uncertain (an earlier stage ended without a clear answer)
+    #3 stage disk again, try 3
+    #4 publish disk to a
+    reasons of disk: settled
+    ");
+}
+
+/// All of them: each has the chain BackingOff, its own code, and the message; nothing else is waited for.
+#[test]
+fn every_obstacle_is_explained_by_the_code_of_its_name() {
+    for obstacle in Obstacle::ALL {
+        let code = obstacle.code();
+        assert_eq!(format!("{obstacle:?}"), code.as_str());
+        let trace = run(&format!(
+            "
+            volume tmp: own
+            pod a wants tmp
+            #1 refused as {code} \"this is why\"
+            ? reasons of tmp in a
+            "
+        ));
+        let told = format!("\n- {code}: this is why; for 0s; failures 1\n");
+        assert!(trace.ends_with(&told), "{trace}");
+        assert!(trace.contains("- BackingOff: publish failed; "), "{trace}");
+    }
+}
+
+/// What is in the way is for people to know: the engine does the same, at the same times, whatever it is.
+#[test]
+fn an_obstacle_changes_nothing_but_the_explanation() {
+    let trace = |cause: &str| {
+        run(&format!(
+            "
+            volume disk: attach=node stage expand size=10/20
+            pod a wants disk
+            #1 lost{cause}
+            after 500ms
+            #2 done
+            #3 refused{cause}
+            after 500ms
+            #4 lost{cause}
+            after 1s
+            #5 done
+            #6 refused{cause}
+            ? deadline
+            after 500ms
+            #7 done
+            #8 refused{cause}
+            ? status a
+            after 500ms
+            #9 done
+            pod a gone
+            #10 refused{cause}
+            ? state disk
+            after 500ms
+            #11 done
+            #12 lost{cause}
+            ? deadline
+            after 500ms
+            #13 done
+            #14 refused{cause}
+            after 500ms
+            #15 done
+            ? state disk
+            "
+        ))
+    };
+    let other = trace("");
+    assert!(other.ends_with("state disk: not here\n"), "{other}");
+    for obstacle in Obstacle::ALL {
+        assert_eq!(trace(&format!(" as {}", obstacle.code())), other, "{obstacle:?}");
+    }
 }
 
 /// A retry that runs still tells what the last one said.

@@ -131,6 +131,23 @@ impl Judge<'_> {
                 Some(at) if at > self.snapshot.now && reason.attempts > 0 => Ok(()),
                 Some(_) | None => Err("it backs off without a next try to come"),
             },
+            Code::Failed
+            | Code::ObjectMissing
+            | Code::DriverUnreachable
+            | Code::NoSpace
+            | Code::ReadOnlyFileSystem
+            | Code::HeldOpen
+            | Code::FileSystemBroken
+            | Code::NotPermitted
+            | Code::HostPathUnusable
+            | Code::InTheWay
+            | Code::TokenMissing
+            | Code::AbilityMissing
+            | Code::InputInvalid
+                if !self.failed_so(reason) =>
+            {
+                Err("the last attempt did not fail so")
+            }
             Code::DriverMissing => match &reason.waits_on {
                 WaitsOn::Driver(name) if self.is_registered(name.as_str()) => Err("the driver is registered"),
                 _ => Ok(()),
@@ -176,6 +193,15 @@ impl Judge<'_> {
             Some(flight) if flight.operation.deadline <= self.snapshot.now => Ok(()),
             Some(_) | None => Err("the operation still has time"),
         }
+    }
+
+    /// Is it what the last operation said? A mount that waits for its volume tells of the volume's failures too.
+    fn failed_so(&self, reason: &Reason) -> bool {
+        let said = |pod: Option<&PodUid>| {
+            let last = self.process.failures.get(&(self.volume.id.clone(), pod.cloned()));
+            last.is_some_and(|it| it.cause.code() == reason.code && *it.text == *reason.text)
+        };
+        reason.attempts > 0 && (said(None) || self.mount.is_some_and(|it| said(Some(&it.pod))))
     }
 
     fn flies_for_this_volume(&self, id: windlass_core::ids::OperationId) -> bool {
@@ -226,7 +252,10 @@ impl Judge<'_> {
 mod tests {
     use super::*;
     use crate::checks::tests::world_in_which;
-    use windlass_core::ids::Time;
+    use windlass_core::{
+        ids::Time,
+        operation::{Cause, Obstacle},
+    };
 
     fn snapshot(world: &World) -> Snapshot {
         world.process.as_ref().expect("it runs").engine.snapshot()
@@ -234,9 +263,14 @@ mod tests {
 
     /// A world in which something has a reason with this code, and its snapshot.
     fn with_code(code: Code) -> (World, Snapshot) {
+        with_code_where(code, |_| true)
+    }
+
+    /// The same, of the worlds whose process looks like this; that is looked at first, since a snapshot takes its time.
+    fn with_code_where(code: Code, looks: impl Fn(&Process) -> bool) -> (World, Snapshot) {
         let has = |it: &[Reason]| it.iter().any(|it| it.code == code);
         let world = world_in_which(|world| {
-            world.process.is_some()
+            world.process.as_ref().is_some_and(&looks)
                 && snapshot(world)
                     .volumes
                     .iter()
@@ -281,6 +315,24 @@ mod tests {
             }
             tamper(&mut snapshot, Code::BackingOff, |it| it.code = code);
             assert!(check(&world, &snapshot).is_err(), "{code}");
+        }
+    }
+
+    /// Each obstacle occurs in some life, is explained by its own code, and by no other.
+    #[test]
+    fn a_failure_with_a_false_code_or_text_is_noticed() {
+        for obstacle in Obstacle::ALL {
+            let code = obstacle.code();
+            let (world, snapshot) =
+                with_code_where(code, |it| it.failures.values().any(|it| it.cause == Cause::Node(*obstacle)));
+            let noticed = |change: &dyn Fn(&mut Reason)| {
+                let mut snapshot = snapshot.clone();
+                tamper(&mut snapshot, code, change);
+                check(&world, &snapshot).is_err()
+            };
+            assert!(noticed(&|it| it.code = Code::Failed), "{code}");
+            assert!(noticed(&|it| it.text.push('!')), "{code}");
+            assert!(noticed(&|it| it.attempts = 0), "{code}");
         }
     }
 
