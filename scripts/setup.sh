@@ -2,7 +2,7 @@
 # Makes sure that what the Makefile's commands need is there, and says nothing when it is.
 #
 #   scripts/setup.sh build    Rust, a C compiler and linker, certificates for crates.io
-#   scripts/setup.sh check    the same, and rustfmt and clippy
+#   scripts/setup.sh check    the same, rustfmt and clippy, and for root what its tests need
 #
 # What Debian and Ubuntu have as a package is installed when this runs as root; otherwise it is named with the command
 # that installs it. Rust is installed only where there is none and the package is new enough: which toolchain a machine
@@ -133,8 +133,29 @@ lints() {
     done
 }
 
+# The tests that put file systems on loop devices run only as root, and only where there are loop devices.
+filesystems() {
+    root && [ -e /dev/loop-control ] && have apt-get || return 0
+    set --
+    have blkid && have fsck || set -- "$@" util-linux
+    have losetup || set -- "$@" mount
+    have mkfs.ext4 && have resize2fs && have debugfs || set -- "$@" e2fsprogs
+    have mkfs.xfs && have xfs_growfs || set -- "$@" xfsprogs
+    have mkfs.btrfs && have btrfs || set -- "$@" btrfs-progs
+    [ $# -eq 0 ] || install_packages "$@"
+}
+
+# The golden cases run only as root.
+golden() {
+    root && have apt-get || return 0
+    set --
+    have python3 || set -- "$@" python3
+    have unshare || set -- "$@" util-linux
+    [ $# -eq 0 ] || install_packages "$@"
+}
+
 case ${1:-} in
     build) rust; system ;;
-    check) rust; system; lints ;;
+    check) rust; system; lints; filesystems; golden ;;
     *) fail "usage: scripts/setup.sh build|check" ;;
 esac

@@ -229,6 +229,19 @@ pub fn version(target: &Place) -> Result<Option<Name>, Error> {
     }
 }
 
+/// Whether something in such a directory, by its path in it, was written here: a file of a version, or a link.
+///
+/// A link that is not ours and lies beside ours cannot be told from them; removing it removes nothing that it leads to.
+#[must_use]
+pub fn is_ours(entry: remove::Entry<'_>) -> bool {
+    let mut components = entry.path.components().map(|it| Name::new("name", it.as_os_str()));
+    match (components.next(), components.next()) {
+        (Some(Ok(_)), None) => entry.kind.is_symlink(),
+        (Some(Ok(first)), Some(_)) => is_stamp(&first) && entry.kind.is_file(),
+        _ => false,
+    }
+}
+
 /// Makes these the contents of a directory. If they are already (bytes, modes and owners), only links are repaired and
 /// leftovers removed.
 pub fn write(target: &Place, contents: &Contents) -> Result<Written, Error> {

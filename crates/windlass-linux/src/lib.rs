@@ -1,9 +1,9 @@
 //! What windlass needs of Linux: mounts, the mount table, paths that cannot escape, directories that change in one
 //! step, removal that cannot delete data.
 //!
-//! Blocking calls and nothing else: no async, no threads of its own, and no word of Kubernetes. Whatever can hang on a
-//! dead server hangs the calling thread, so callers give it one to spare. To read it, start with [`table`], [`mount`]
-//! and [`safe_path`]; [`abilities`] says what all of it finds on this kernel.
+//! Blocking calls and nothing else: no async, no threads but those that callers ask [`workers`] for, and no word of
+//! Kubernetes. Whatever can hang on a dead server hangs the calling thread, so callers give it one of these. To read
+//! it, start with [`table`], [`mount`] and [`safe_path`]; [`abilities`] says what all of it finds on this kernel.
 //!
 //! ```no_run
 //! use windlass_linux::mount::{self, Extent, Tmpfs, UnmountPolicy};
@@ -37,6 +37,17 @@ pub mod name;
 pub mod safe_path;
 
 pub mod atomic_dir;
+pub mod ownership;
 pub mod remove;
+pub mod whole_file;
+
+pub mod block_map;
+pub mod device;
+pub mod format;
+pub mod loop_device;
+pub mod tools;
+
+pub mod usage;
+pub mod workers;
 
 pub mod raw;

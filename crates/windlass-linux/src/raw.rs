@@ -9,7 +9,11 @@ use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use linux_raw_sys::general as linux;
-use rustix::fs::AtFlags;
+use linux_raw_sys::ioctl::BLKROGET;
+use linux_raw_sys::loop_device::{
+    LOOP_CLR_FD, LOOP_CONFIGURE, LOOP_CTL_GET_FREE, LOOP_GET_STATUS64, loop_config, loop_info64,
+};
+use rustix::fs::{AtFlags, Mode};
 use rustix::io::{Errno, Result};
 use rustix::mount::{MountAttrFlags, MountPropagationFlags};
 use rustix::path::Arg;
@@ -74,6 +78,24 @@ pub fn mount_setattr<Fd: AsFd, P: Arg>(dirfd: Fd, path: P, flags: AtFlags, attr:
 
 /// `AT_RECURSIVE`: a whole tree of mounts instead of one.
 pub const AT_RECURSIVE: AtFlags = AtFlags::from_bits_retain(linux::AT_RECURSIVE);
+
+/// `fchmodat2(2)`, Linux 6.6: sets a mode, and unlike `fchmodat` heeds flags. With `AT_EMPTY_PATH` it sets that of what
+/// is open, also if it is open for its path alone.
+pub fn fchmodat2<Fd: AsFd, P: Arg>(dirfd: Fd, path: P, mode: Mode, flags: AtFlags) -> Result<()> {
+    path.into_with_c_str(|path| {
+        // SAFETY: the path ends in NUL, lives across the call, and is only read.
+        checked(unsafe {
+            libc::syscall(
+                linux::__NR_fchmodat2.into(),
+                dirfd.as_fd().as_raw_fd(),
+                path.as_ptr(),
+                mode.as_raw_mode(),
+                flags.bits(),
+            )
+        })?;
+        Ok(())
+    })
+}
 
 /// `LSMT_ROOT`: what to pass as `parent` to [`listmount`] to list from the caller's root.
 pub const LSMT_ROOT: u64 = u64::MAX;
@@ -243,6 +265,68 @@ fn split_event(buffer: &[u8]) -> Option<(MountEvent, &[u8])> {
 /// `N` bytes at an offset.
 fn field<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..offset.checked_add(N)?)?.try_into().ok()
+}
+
+/// `LOOP_CTL_GET_FREE` of loop-control(4): the number of a loop device that has no file; one is made if there is none.
+///
+/// Somebody else may take it first: see [`loop_configure`].
+pub fn loop_get_free<Fd: AsFd>(control: Fd) -> Result<u32> {
+    // SAFETY: the request takes no argument.
+    let number = checked(unsafe { libc::ioctl(control.as_fd().as_raw_fd(), LOOP_CTL_GET_FREE as _, 0) }.into())?;
+    u32::try_from(number).map_err(|_| Errno::RANGE)
+}
+
+/// `LOOP_CONFIGURE` of loop(4), Linux 5.8: gives a loop device its file and settings in one step.
+///
+/// [`Errno::BUSY`]: it has one already.
+pub fn loop_configure<Loop: AsFd, File: AsFd>(device: Loop, file: File, info: &loop_info64) -> Result<()> {
+    let fd = u32::try_from(file.as_fd().as_raw_fd()).map_err(|_| Errno::BADF)?;
+    let config = loop_config { fd, block_size: 0, info: *info, __reserved: [0; 8] };
+    // SAFETY: the structure is the one that this request reads, and it lives across the call.
+    let done = unsafe { libc::ioctl(device.as_fd().as_raw_fd(), LOOP_CONFIGURE as _, &raw const config) };
+    checked(done.into()).map(drop)
+}
+
+/// `LOOP_GET_STATUS64` of loop(4). [`Errno::NXIO`]: the loop device has no file.
+pub fn loop_status<Fd: AsFd>(device: Fd) -> Result<loop_info64> {
+    let mut info = loop_information();
+    // SAFETY: the structure is the one that this request writes, and it lives across the call.
+    checked(unsafe { libc::ioctl(device.as_fd().as_raw_fd(), LOOP_GET_STATUS64 as _, &raw mut info) }.into())?;
+    Ok(info)
+}
+
+/// `LOOP_CLR_FD` of loop(4): takes the file away, at once or when the last one who has the loop device open closes it.
+pub fn loop_clear<Fd: AsFd>(device: Fd) -> Result<()> {
+    // SAFETY: the request takes no argument.
+    checked(unsafe { libc::ioctl(device.as_fd().as_raw_fd(), LOOP_CLR_FD as _, 0) }.into()).map(drop)
+}
+
+/// What is told of a loop device, empty.
+#[must_use]
+pub fn loop_information() -> loop_info64 {
+    loop_info64 {
+        lo_device: 0,
+        lo_inode: 0,
+        lo_rdevice: 0,
+        lo_offset: 0,
+        lo_sizelimit: 0,
+        lo_number: 0,
+        lo_encrypt_type: 0,
+        lo_encrypt_key_size: 0,
+        lo_flags: 0,
+        lo_file_name: [0; 64],
+        lo_crypt_name: [0; 64],
+        lo_encrypt_key: [0; 32],
+        lo_init: [0; 2],
+    }
+}
+
+/// `BLKROGET`: whether a block device refuses to be written.
+pub fn block_is_read_only<Fd: AsFd>(device: Fd) -> Result<bool> {
+    let mut answer: c_int = 0;
+    // SAFETY: the request writes one int, which lives across the call.
+    checked(unsafe { libc::ioctl(device.as_fd().as_raw_fd(), BLKROGET as _, &raw mut answer) }.into())?;
+    Ok(answer != 0)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Mode, OFlags};
-use windlass_linux::atomic_dir::{Contents, File, write, write_observed};
+use windlass_linux::atomic_dir::{Contents, File, Step, write, write_observed};
 use windlass_linux::mount::{Tmpfs, tmpfs};
 use windlass_linux::safe_path::Place;
 
@@ -48,9 +48,11 @@ pub(crate) fn written() -> bool {
     let target = Place::root(words.next().unwrap()).unwrap();
     if last_step > 0 {
         let mut steps = 0;
-        let mut before = |_| {
+        let mut before = |step| {
             steps += 1;
             if steps == last_step {
+                print!("{step:?}");
+                std::io::stdout().flush().unwrap();
                 rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).unwrap();
             }
         };
@@ -93,6 +95,7 @@ fn assert_complete(target: &Path, number: usize) {
 }
 
 fn a_write_that_is_killed_at_any_step_leaves_the_old_or_the_new(case: &Case) {
+    let mut steps = BTreeSet::new();
     // From nothing to a first version, from one version to another, and on top of a write that was killed itself.
     for (scenario, old) in [("first", None), ("update", Some(1)), ("again", Some(1))] {
         for step in 1.. {
@@ -102,30 +105,44 @@ fn a_write_that_is_killed_at_any_step_leaves_the_old_or_the_new(case: &Case) {
                 write(&place, &contents(old)).unwrap();
             }
             if scenario == "again" {
-                assert!(!killed(&target, 2, 5), "between two files");
+                assert_eq!(killed(&target, 2, 4).as_deref(), Some("WriteFile"), "between two files");
             }
-            let ended = killed(&target, 2, step);
+            let killed_at = killed(&target, 2, step);
             let seen = shown(&target);
             assert!(seen == old || seen == Some(2), "step {step}: {seen:?}");
-            if ended {
+            let Some(killed_at) = killed_at else {
                 assert_complete(&target, 2);
-                assert!(step > 8, "{step} steps are too few");
                 break;
-            }
+            };
+            steps.insert(killed_at);
             let next = if step % 2 == 0 { 2 } else { 3 };
             let written = write(&place, &contents(next)).unwrap();
             assert!(written.leftovers.is_empty() && written.hidden.is_empty());
             assert_complete(&target, next);
         }
     }
+    let all = [
+        Step::Sweep,
+        Step::MakeVersion,
+        Step::WriteFile,
+        Step::MakeTemporaryLink,
+        Step::Swap,
+        Step::SetLink,
+        Step::RemoveLink,
+        Step::RemoveOldVersion,
+    ];
+    assert_eq!(steps, all.iter().map(|it| format!("{it:?}")).collect(), "at each of them one was killed");
 }
 
-/// Runs a write in another process that kills itself at a step. Returns whether it got to the end instead.
-fn killed(target: &Path, number: usize, step: usize) -> bool {
+/// Runs a write in another process that kills itself before a step. Returns which, or nothing if it got to the end.
+fn killed(target: &Path, number: usize, step: usize) -> Option<String> {
     let what = format!("{number} {step} {}", target.display());
-    let ended = copy_of_this_program().env(WRITE, what).status().unwrap();
-    assert!(ended.success() || std::os::unix::process::ExitStatusExt::signal(&ended) == Some(9), "{ended}");
-    ended.success()
+    let ended = copy_of_this_program().env(WRITE, what).stderr(Stdio::inherit()).output().unwrap();
+    if ended.status.success() {
+        return None;
+    }
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended.status), Some(9), "{}", ended.status);
+    Some(String::from_utf8(ended.stdout).unwrap())
 }
 
 fn a_writer_that_is_killed_at_any_moment_leaves_one_version(case: &Case) {

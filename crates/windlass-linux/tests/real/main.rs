@@ -6,9 +6,11 @@ use libtest_mimic::{Arguments, Failed, Trial};
 mod atomic;
 mod mounts;
 mod namespace;
+mod ownership;
 mod paths;
 mod removal;
 mod tables;
+mod usage;
 mod watching;
 
 fn main() {
@@ -17,7 +19,16 @@ fn main() {
     }
     let arguments = Arguments::from_args();
     let mut tests = Vec::new();
-    for part in [mounts::tests, tables::tests, watching::tests, paths::tests, removal::tests, atomic::tests] {
+    for part in [
+        mounts::tests,
+        tables::tests,
+        watching::tests,
+        paths::tests,
+        removal::tests,
+        ownership::tests,
+        usage::tests,
+        atomic::tests,
+    ] {
         part(&mut tests);
     }
     // Listing needs no namespace, and must not fail for want of one.

@@ -16,6 +16,7 @@ crate::tests!(
     a_tree_deeper_than_any_stack_is_removed,
     no_swap_of_links_leads_to_the_canary,
     no_mount_over_a_directory_leads_to_the_canary,
+    neither_links_nor_mounts_together_lead_to_the_canary,
     no_directory_that_moves_leads_to_the_canary,
 );
 
@@ -102,21 +103,28 @@ fn race(case: &Case, adversary: impl Fn(usize, &dyn Fn()) + Send + Sync) -> (usi
 }
 
 fn no_swap_of_links_leads_to_the_canary(case: &Case) {
-    case.file("canary/data", "kept");
-    case.file("canary/dir/data", "kept");
+    // Everything in the canary may be removed by its name; only that it is behind a link protects it.
+    case.file("canary/file", "kept");
+    case.file("canary/dir/file", "kept");
     symlink(case.path("canary"), case.path("link")).unwrap();
     let (removed, refused) = race(case, |_, _| {
         for target in ["tree/sub", "tree/sub/dir", "tree/mine", "tree"] {
-            let _ = rustix::fs::renameat_with(&case.root, "link", &case.root, target, RenameFlags::EXCHANGE);
-            let _ = rustix::fs::renameat_with(&case.root, "link", &case.root, target, RenameFlags::EXCHANGE);
-            // If the link went with the tree, another takes its place.
-            let _ = std::fs::remove_dir_all(case.path("link"));
-            let _ = std::fs::remove_file(case.path("link"));
-            let _ = symlink(case.path("canary"), case.path("link"));
+            swap_with_link(case, target);
         }
     });
     assert!(removed > 0, "{removed} removed, {refused} refused");
-    assert_eq!((case.read("canary/data"), case.read("canary/dir/data")), ("kept".into(), "kept".into()));
+    assert_eq!((case.read("canary/file"), case.read("canary/dir/file")), ("kept".into(), "kept".into()));
+}
+
+/// Puts a link to the canary in place of something, and that back.
+fn swap_with_link(case: &Case, target: &str) {
+    for _ in 0..2 {
+        let _ = rustix::fs::renameat_with(&case.root, "link", &case.root, target, RenameFlags::EXCHANGE);
+    }
+    // If the link went with the tree, another takes its place.
+    let _ = std::fs::remove_dir_all(case.path("link"));
+    let _ = std::fs::remove_file(case.path("link"));
+    let _ = symlink(case.path("canary"), case.path("link"));
 }
 
 fn no_mount_over_a_directory_leads_to_the_canary(case: &Case) {
@@ -138,6 +146,35 @@ fn no_mount_over_a_directory_leads_to_the_canary(case: &Case) {
     });
     assert!(removed > 0 && refused > 0, "{removed} removed, {refused} refused: there was no race");
     assert_eq!((case.read("canary/file"), case.read("canary/dir/file")), ("kept".into(), "kept".into()));
+}
+
+fn neither_links_nor_mounts_together_lead_to_the_canary(case: &Case) {
+    case.file("canary/file", "kept");
+    case.file("canary/dir/file", "kept");
+    case.file("canary file", "kept");
+    symlink(case.path("canary"), case.path("link")).unwrap();
+    let canary = Place::root(case.path("canary")).unwrap();
+    let file = rustix::fs::open(case.path("canary file"), OFlags::PATH, Mode::empty()).unwrap();
+    let canary_file = Place::of(file, case.path("canary file"));
+    let (removed, refused) = race(case, |strike, wait| {
+        // A bind mount of the canary, or of one of its files, where the walk is about to go, and links around it.
+        let (source, target) =
+            if strike.is_multiple_of(2) { (&canary, "tree/sub") } else { (&canary_file, "tree/mine") };
+        if let Ok(target) = rustix::fs::open(case.path(target), OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()) {
+            let _ = bind(source, Extent::One).unwrap().attach(&Place::of(target, "target"));
+        }
+        swap_with_link(case, "tree/sub/dir");
+        if strike.is_multiple_of(3) {
+            wait();
+        }
+        let flags = rustix::mount::UnmountFlags::DETACH | rustix::mount::UnmountFlags::NOFOLLOW;
+        let _ = rustix::mount::unmount(case.path(target), flags);
+        swap_with_link(case, "tree");
+    });
+    assert!(removed > 0 && refused > 0, "{removed} removed, {refused} refused: there was no race");
+    assert_eq!((case.read("canary/file"), case.read("canary/dir/file")), ("kept".into(), "kept".into()));
+    // Who fills the tree again writes through the mount; that it is still there is what counts.
+    assert!(case.path("canary file").exists());
 }
 
 fn no_directory_that_moves_leads_to_the_canary(case: &Case) {

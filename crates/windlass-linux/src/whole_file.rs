@@ -1,0 +1,327 @@
+//! Small files that are always whole: whoever reads one sees all of the old contents or all of the new.
+//!
+//! New contents are written beside the file and renamed over it. With [`Survives::PowerLoss`] they and the directory
+//! are synced too, so that they are there after whatever happens next; with [`Survives::Crash`] they outlive this
+//! process but perhaps not the machine, which is a hundred times faster on a disk.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::name::Name;
+use crate::safe_path::{Mounts, Place, open_beneath};
+
+/// What can go wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The new contents could not be written. The old ones are there.
+    #[error("write {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// The new contents could not be put in place of the old ones, which are still there.
+    #[error("replace {}", path.display())]
+    Replace {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// The new contents are in place, but might not survive a loss of power.
+    #[error("sync the directory of {}", path.display())]
+    Sync {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// The file could not be read.
+    #[error("read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// It is larger than a file of this kind can be.
+    #[error("read {}: it is larger than {max_bytes} bytes", path.display())]
+    Large {
+        /// The file.
+        path: PathBuf,
+        /// The most that was expected.
+        max_bytes: usize,
+    },
+    /// The file could not be removed.
+    #[error("remove {}", path.display())]
+    Remove {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// The directory could not be listed.
+    #[error("list {}", path.display())]
+    List {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+}
+
+impl Error {
+    /// What the kernel answered, if it was asked.
+    #[must_use]
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Write { source, .. }
+            | Self::Replace { source, .. }
+            | Self::Sync { source, .. }
+            | Self::Read { source, .. }
+            | Self::Remove { source, .. }
+            | Self::List { source, .. } => Some(*source),
+            Self::Large { .. } => None,
+        }
+    }
+}
+
+/// What a written file outlives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Survives {
+    /// The end of this process, however sudden.
+    Crash,
+    /// The end of the machine too.
+    PowerLoss,
+}
+
+/// Something that a write is about to do. In this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Make the file that will take the place of the old one.
+    Make,
+    /// Write the contents.
+    Write,
+    /// Sync them.
+    SyncFile,
+    /// Rename it over the old file: from here on the new contents are there.
+    Rename,
+    /// Sync the directory.
+    SyncDirectory,
+}
+
+/// How names of files begin that are not in place yet. [`names`] does not tell them.
+const UNFINISHED: &str = "..new-";
+
+/// Makes these the contents of a file.
+pub fn write(directory: &Place, name: &Name, contents: &[u8], survives: Survives) -> Result<(), Error> {
+    write_observed(directory, name, contents, survives, &mut |_| {})
+}
+
+/// As [`write()`], and tells of every step before it is taken. Tests end the process there.
+pub fn write_observed(
+    directory: &Place,
+    name: &Name,
+    contents: &[u8],
+    survives: Survives,
+    before: &mut dyn FnMut(Step),
+) -> Result<(), Error> {
+    // Unique within the process; what an earlier process left under the same name is written over.
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let unfinished = PathBuf::from(format!("{UNFINISHED}{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+    let path = directory.path().join(name.as_path());
+    let write = |source| Error::Write { path: path.clone(), source };
+    before(Step::Make);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let file = open_beneath(directory, &unfinished, flags, mode, Mounts::Refuse).map_err(write)?;
+    let written = (|| {
+        before(Step::Write);
+        write_all(&file, contents)?;
+        if survives == Survives::PowerLoss {
+            before(Step::SyncFile);
+            rustix::fs::fsync(&file)?;
+        }
+        Ok(())
+    })();
+    let replaced = written.map_err(write).and_then(|()| {
+        before(Step::Rename);
+        rustix::fs::renameat(directory, &unfinished, directory, name.as_path())
+            .map_err(|source| Error::Replace { path: path.clone(), source })
+    });
+    if let Err(error) = replaced {
+        // What is left is small, and swept up at the next start.
+        let _ = rustix::fs::unlinkat(directory, &unfinished, AtFlags::empty());
+        return Err(error);
+    }
+    if survives == Survives::PowerLoss {
+        before(Step::SyncDirectory);
+        sync(directory).map_err(|source| Error::Sync { path, source })?;
+    }
+    Ok(())
+}
+
+/// The contents of a file; `None` if there is none.
+pub fn read(directory: &Place, name: &Name, max_bytes: usize) -> Result<Option<Vec<u8>>, Error> {
+    let path = directory.path().join(name.as_path());
+    // Not blocking: what is there could be a fifo.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = match open_beneath(directory, name.as_path(), flags, Mode::empty(), Mounts::Refuse) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(source) => return Err(Error::Read { path, source }),
+    };
+    let mut contents = vec![0; max_bytes + 1];
+    let mut length = 0;
+    while length < contents.len() {
+        match rustix::io::read(&file, &mut contents[length..]) {
+            Ok(0) => {
+                contents.truncate(length);
+                return Ok(Some(contents));
+            }
+            Ok(count) => length += count,
+            Err(Errno::INTR) => {}
+            Err(source) => return Err(Error::Read { path, source }),
+        }
+    }
+    Err(Error::Large { path, max_bytes })
+}
+
+/// Removes a file that [`write()`] wrote. That it is missing is success.
+pub fn remove(directory: &Place, name: &Name) -> Result<(), Error> {
+    match rustix::fs::unlinkat(directory, name.as_path(), AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(source) => Err(Error::Remove { path: directory.path().join(name.as_path()), source }),
+    }
+}
+
+/// The names in a directory, sorted. Files that a process did not finish are removed on the way.
+pub fn names(directory: &Place) -> Result<Vec<Name>, Error> {
+    let list = |source| Error::List { path: directory.path().into(), source };
+    let readable = reopen(directory).map_err(list)?;
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::new(readable).map_err(list)? {
+        let entry = entry.map_err(list)?;
+        // All but `.` and `..` are names.
+        let Ok(name) = Name::new("entry", OsStr::from_bytes(entry.file_name().to_bytes())) else { continue };
+        if name.as_bytes().starts_with(UNFINISHED.as_bytes()) {
+            let _ = rustix::fs::unlinkat(directory, name.as_path(), AtFlags::empty());
+        } else {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn reopen(directory: &Place) -> Result<OwnedFd, Errno> {
+    open_beneath(directory, Path::new("."), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty(), Mounts::Refuse)
+}
+
+fn sync(directory: &Place) -> Result<(), Errno> {
+    rustix::fs::fsync(reopen(directory)?)
+}
+
+fn write_all(file: &OwnedFd, mut contents: &[u8]) -> Result<(), Errno> {
+    while !contents.is_empty() {
+        match rustix::io::write(file, contents) {
+            Ok(count) => contents = &contents[count..],
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(value: &str) -> Name {
+        Name::new("name", value).unwrap()
+    }
+
+    #[test]
+    fn a_file_is_written_replaced_read_and_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::root(directory.path()).unwrap();
+        let file = name("record");
+        assert_eq!(read(&place, &file, 10).unwrap(), None);
+        write(&place, &file, b"one", Survives::PowerLoss).unwrap();
+        assert_eq!(read(&place, &file, 10).unwrap().unwrap(), b"one");
+        write(&place, &file, b"two", Survives::Crash).unwrap();
+        assert_eq!(read(&place, &file, 3).unwrap().unwrap(), b"two");
+        assert!(matches!(read(&place, &file, 2), Err(Error::Large { .. })));
+        assert_eq!(names(&place).unwrap(), std::slice::from_ref(&file));
+        remove(&place, &file).unwrap();
+        remove(&place, &file).unwrap();
+        assert_eq!(names(&place).unwrap(), []);
+    }
+
+    /// A process that ends at any step leaves the old contents or the new ones, and nothing that is not swept up.
+    #[test]
+    fn an_end_at_any_step_leaves_the_old_contents_or_the_new() {
+        struct Ended;
+        for survives in [Survives::Crash, Survives::PowerLoss] {
+            let mut seen = Vec::new();
+            for end_at in 0.. {
+                let directory = tempfile::tempdir().unwrap();
+                let place = Place::root(directory.path()).unwrap();
+                let file = name("record");
+                write(&place, &file, b"old", survives).unwrap();
+                let mut count = 0;
+                // An unwinding panic stands for the end of the process: the directory is left as it is at that step.
+                let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    write_observed(&place, &file, b"new contents", survives, &mut |step| {
+                        if count == end_at {
+                            seen.push(step);
+                            std::panic::resume_unwind(Box::new(Ended));
+                        }
+                        count += 1;
+                    })
+                }));
+                let contents = read(&place, &file, 100).unwrap().unwrap();
+                let renamed = matches!(seen.last(), Some(Step::SyncDirectory)) || ended.is_ok();
+                assert_eq!(contents, if renamed { b"new contents".as_slice() } else { b"old" }, "ended at {end_at}");
+                assert_eq!(names(&place).unwrap(), [file]);
+                assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "what was left is swept up");
+                if ended.is_ok() {
+                    break;
+                }
+            }
+            let steps: &[Step] = match survives {
+                Survives::Crash => &[Step::Make, Step::Write, Step::Rename],
+                Survives::PowerLoss => &[Step::Make, Step::Write, Step::SyncFile, Step::Rename, Step::SyncDirectory],
+            };
+            assert_eq!(seen, steps);
+        }
+    }
+
+    #[test]
+    fn a_link_or_a_directory_in_the_way_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::root(directory.path()).unwrap();
+        std::fs::write(directory.path().join("canary"), "intact").unwrap();
+        std::os::unix::fs::symlink("canary", directory.path().join("link")).unwrap();
+        std::fs::create_dir(directory.path().join("directory")).unwrap();
+        assert!(read(&place, &name("link"), 10).is_err());
+        write(&place, &name("link"), b"new", Survives::Crash).unwrap();
+        assert_eq!(std::fs::read(directory.path().join("canary")).unwrap(), b"intact");
+        let error = write(&place, &name("directory"), b"new", Survives::Crash).unwrap_err();
+        assert_eq!(error.errno(), Some(Errno::ISDIR));
+        assert_eq!(names(&place).unwrap().len(), 3, "nothing is left over");
+    }
+}

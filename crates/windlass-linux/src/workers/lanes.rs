@@ -1,0 +1,309 @@
+//! Which job may begin when. Told the time, and knows nothing of threads.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use super::{Job, JobId, Lane, LaneCounts};
+
+/// The jobs of one lane.
+#[derive(Default)]
+struct Jobs {
+    queued: VecDeque<(JobId, Job)>,
+    /// Jobs that run and are not slow, oldest first, each with the moment at which it will be. Not more than may run
+    /// at once.
+    working: VecDeque<(JobId, Option<Instant>)>,
+    /// How many others run.
+    slow: usize,
+}
+
+impl Jobs {
+    /// How many could begin now.
+    fn startable(&self, at_once: usize) -> usize {
+        self.queued.len().min(at_once.saturating_sub(self.working.len()))
+    }
+
+    /// When another could begin although none ends.
+    fn due(&self, at_once: usize) -> Option<Instant> {
+        let full = !self.queued.is_empty() && self.working.len() >= at_once;
+        self.working.front().filter(|_| full)?.1
+    }
+
+    fn age(&mut self, now: Instant) {
+        while self.working.front().is_some_and(|(_, slow_at)| is_past(*slow_at, now)) {
+            self.working.pop_front();
+            self.slow += 1;
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queued.is_empty() && self.working.is_empty() && self.slow == 0
+    }
+}
+
+fn is_past(moment: Option<Instant>, now: Instant) -> bool {
+    moment.is_some_and(|it| it <= now)
+}
+
+/// The jobs of all lanes. What is asked about all of them is kept up to date with each change of one, so nothing
+/// costs more because there are more lanes (promise I-9).
+pub(super) struct Lanes {
+    at_once: usize,
+    slow_after: Duration,
+    next_id: u64,
+    /// Lanes without a job are not kept.
+    lanes: BTreeMap<Lane, Jobs>,
+    /// Lanes that have a job which can begin, each once, in turn.
+    ready: VecDeque<Lane>,
+    /// How many jobs can begin, in all lanes.
+    startable: usize,
+    /// Lanes that have a job queued and no room for it, by the moment at which there will be.
+    full: BTreeSet<(Instant, Lane)>,
+}
+
+impl Lanes {
+    pub(super) fn new(at_once: usize, slow_after: Duration) -> Self {
+        Self {
+            at_once,
+            slow_after,
+            next_id: 0,
+            lanes: BTreeMap::new(),
+            ready: VecDeque::new(),
+            startable: 0,
+            full: BTreeSet::new(),
+        }
+    }
+
+    /// How many jobs can begin.
+    pub(super) fn startable(&self) -> usize {
+        self.startable
+    }
+
+    /// When a job could begin that cannot now, although none ends: then somebody should let them [age](Self::age).
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.full.first().map(|(due, _)| *due)
+    }
+
+    /// Changes a lane, and what is known of all lanes with it.
+    fn change<T>(&mut self, lane: &Lane, now: Instant, change: impl FnOnce(&mut Jobs) -> T) -> T {
+        let jobs = self.lanes.entry(lane.clone()).or_default();
+        let before = (jobs.startable(self.at_once), jobs.due(self.at_once));
+        jobs.age(now);
+        let result = change(jobs);
+        let after = (jobs.startable(self.at_once), jobs.due(self.at_once));
+        if jobs.is_empty() {
+            self.lanes.remove(lane);
+        }
+        self.startable = self.startable + after.0 - before.0;
+        if before.0 == 0 && after.0 > 0 {
+            self.ready.push_back(lane.clone());
+        }
+        if before.1 != after.1 {
+            if let Some(due) = before.1 {
+                self.full.remove(&(due, lane.clone()));
+            }
+            if let Some(due) = after.1 {
+                self.full.insert((due, lane.clone()));
+            }
+        }
+        result
+    }
+
+    /// Queues a job.
+    pub(super) fn push(&mut self, lane: &Lane, job: Job, now: Instant) -> JobId {
+        let id = JobId(self.next_id);
+        self.next_id += 1;
+        self.change(lane, now, |jobs| jobs.queued.push_back((id, job)));
+        id
+    }
+
+    /// Takes the youngest job of a lane out of its queue.
+    pub(super) fn take_back(&mut self, lane: &Lane, now: Instant) -> Option<Job> {
+        let (_, job) = self.change(lane, now, |jobs| jobs.queued.pop_back())?;
+        if !self.is_ready(lane) {
+            self.ready.retain(|it| it != lane);
+        }
+        Some(job)
+    }
+
+    fn is_ready(&self, lane: &Lane) -> bool {
+        self.lanes.get(lane).is_some_and(|it| it.startable(self.at_once) > 0)
+    }
+
+    /// Begins a job, if one can begin: the oldest of the lane whose turn it is.
+    pub(super) fn take(&mut self, now: Instant) -> Option<(Lane, JobId, Job)> {
+        let lane = self.ready.pop_front()?;
+        let slow_at = now.checked_add(self.slow_after);
+        let (id, job) = self.change(&lane, now, |jobs| {
+            let (id, job) = jobs.queued.pop_front()?;
+            jobs.working.push_back((id, slow_at));
+            Some((id, job))
+        })?;
+        if self.is_ready(&lane) {
+            self.ready.push_back(lane.clone());
+        }
+        Some((lane, id, job))
+    }
+
+    /// A job that was begun has ended.
+    pub(super) fn end(&mut self, lane: &Lane, id: JobId, now: Instant) {
+        self.change(lane, now, |jobs| match jobs.working.iter().position(|(it, _)| *it == id) {
+            Some(position) => drop(jobs.working.remove(position)),
+            None => jobs.slow -= 1,
+        });
+    }
+
+    /// Makes room in full lanes whose oldest job has become slow.
+    pub(super) fn age(&mut self, now: Instant) {
+        while let Some((due, lane)) = self.full.first().cloned()
+            && due <= now
+        {
+            self.change(&lane, now, |_| {});
+        }
+    }
+
+    /// Takes all jobs that have not begun, oldest first.
+    pub(super) fn empty_queues(&mut self) -> Vec<(JobId, Job)> {
+        let mut queued: Vec<_> = self.lanes.values_mut().flat_map(|it| std::mem::take(&mut it.queued)).collect();
+        queued.sort_unstable_by_key(|(id, _)| *id);
+        self.lanes.retain(|_, jobs| !jobs.is_empty());
+        self.ready.clear();
+        self.startable = 0;
+        self.full.clear();
+        queued
+    }
+
+    /// How many jobs each lane has.
+    pub(super) fn counts(&self, now: Instant) -> BTreeMap<Lane, LaneCounts> {
+        let count = |jobs: &Jobs| {
+            let slow_by_now = jobs.working.iter().filter(|(_, slow_at)| is_past(*slow_at, now)).count();
+            LaneCounts {
+                running: jobs.slow + jobs.working.len(),
+                slow: jobs.slow + slow_by_now,
+                queued: jobs.queued.len(),
+            }
+        };
+        self.lanes.iter().map(|(lane, jobs)| (lane.clone(), count(jobs))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What can happen, in which lane.
+    #[derive(Debug, Clone)]
+    enum Happening {
+        Push(usize),
+        TakeBack(usize),
+        Take,
+        End(prop::sample::Index),
+        Pass(u64),
+        Age,
+    }
+
+    fn happening() -> impl Strategy<Value = Happening> {
+        prop_oneof![
+            4 => (0usize..3).prop_map(Happening::Push),
+            1 => (0usize..3).prop_map(Happening::TakeBack),
+            4 => Just(Happening::Take),
+            2 => any::<prop::sample::Index>().prop_map(Happening::End),
+            1 => (0u64..15).prop_map(Happening::Pass),
+            1 => Just(Happening::Age),
+        ]
+    }
+
+    /// What is kept up to date equals what a look at all lanes gives.
+    fn assert_consistent(lanes: &Lanes) {
+        let startable = |jobs: &Jobs| jobs.startable(lanes.at_once);
+        assert_eq!(lanes.startable, lanes.lanes.values().map(startable).sum::<usize>());
+        let mut ready: Vec<_> = lanes.ready.iter().collect();
+        ready.sort_unstable();
+        let expected: Vec<_> =
+            lanes.lanes.iter().filter(|(_, jobs)| startable(jobs) > 0).map(|(lane, _)| lane).collect();
+        assert_eq!(ready, expected);
+        let full = lanes.lanes.iter().filter_map(|(lane, jobs)| Some((jobs.due(lanes.at_once)?, lane.clone())));
+        assert_eq!(lanes.full, full.collect());
+        assert!(lanes.lanes.values().all(|it| !it.is_empty() && it.working.len() <= lanes.at_once));
+    }
+
+    proptest! {
+        #[test]
+        fn every_job_begins_once_in_its_turn_and_never_too_many_work(
+            at_once in 1usize..4,
+            history in prop::collection::vec(happening(), 0..200),
+        ) {
+            let slow_after = Duration::from_secs(10);
+            let names = ["a", "b", "c"].map(Lane::from);
+            let mut lanes = Lanes::new(at_once, slow_after);
+            let mut now = Instant::now();
+            // By lane, what is queued; and what runs, with when it began.
+            let mut queued: BTreeMap<Lane, VecDeque<JobId>> = BTreeMap::new();
+            let mut running: Vec<(Lane, JobId, Instant)> = Vec::new();
+            for happening in history {
+                match happening {
+                    Happening::Push(lane) => {
+                        let id = lanes.push(&names[lane], Box::new(|| {}), now);
+                        queued.entry(names[lane].clone()).or_default().push_back(id);
+                    }
+                    Happening::TakeBack(lane) => {
+                        let youngest = queued.get_mut(&names[lane]).and_then(VecDeque::pop_back);
+                        prop_assert_eq!(lanes.take_back(&names[lane], now).is_some(), youngest.is_some());
+                    }
+                    Happening::Take => {
+                        let can_begin = lanes.startable();
+                        let taken = lanes.take(now);
+                        prop_assert_eq!(taken.is_some(), can_begin > 0);
+                        if let Some((lane, id, _)) = taken {
+                            prop_assert_eq!(queued.get_mut(&lane).and_then(VecDeque::pop_front), Some(id));
+                            let working = running.iter().filter(|it| it.0 == lane && now < it.2 + slow_after).count();
+                            prop_assert!(working < at_once);
+                            running.push((lane, id, now));
+                        }
+                    }
+                    Happening::End(which) => {
+                        if !running.is_empty() {
+                            let (lane, id, _) = running.swap_remove(which.index(running.len()));
+                            lanes.end(&lane, id, now);
+                        }
+                    }
+                    Happening::Pass(seconds) => now += Duration::from_secs(seconds),
+                    Happening::Age => {
+                        lanes.age(now);
+                        // Whoever is queued now waits for jobs that work.
+                        for (lane, queue) in queued.iter().filter(|(_, queue)| !queue.is_empty()) {
+                            let working = running.iter().filter(|it| it.0 == *lane && now < it.2 + slow_after).count();
+                            prop_assert!(working == at_once || lanes.is_ready(lane), "{} of {} wait", queue.len(), lane);
+                        }
+                    }
+                }
+                assert_consistent(&lanes);
+                let counts = lanes.counts(now);
+                for lane in &names {
+                    let counts = counts.get(lane).copied().unwrap_or_default();
+                    let here = running.iter().filter(|it| it.0 == *lane);
+                    prop_assert_eq!(counts.slow, here.clone().filter(|it| it.2 + slow_after <= now).count());
+                    prop_assert_eq!(counts.running, here.count());
+                    prop_assert_eq!(counts.queued, queued.get(lane).map_or(0, VecDeque::len));
+                }
+            }
+            let left: BTreeSet<_> = queued.into_values().flatten().collect();
+            let emptied = lanes.empty_queues().into_iter().map(|(id, _)| id);
+            prop_assert!(emptied.eq(left));
+            assert_consistent(&lanes);
+        }
+    }
+
+    #[test]
+    fn lanes_take_turns() {
+        let mut lanes = Lanes::new(4, Duration::MAX);
+        let now = Instant::now();
+        for lane in ["a", "a", "a", "b", "c", "c"] {
+            lanes.push(&lane.into(), Box::new(|| {}), now);
+        }
+        let order: Vec<_> = std::iter::from_fn(|| lanes.take(now)).map(|(lane, _, _)| lane.to_string()).collect();
+        assert_eq!(order, ["a", "b", "c", "a", "c", "a"]);
+        assert_eq!(lanes.due(), None, "a time without end never comes");
+    }
+}
