@@ -1,7 +1,7 @@
 //! What windlass needs of Linux: mounts, the mount table, paths that cannot escape, directories that change in one
 //! step, removal that cannot delete data.
 //!
-//! Blocking calls and nothing else: no async, no threads but those that callers ask [`workers`] for, and no word of
+//! Blocking calls and nothing else: no async, no threads but those of [`workers`] and [`ownership`], and no word of
 //! Kubernetes. Whatever can hang on a dead server hangs the calling thread, so callers give it one of these. To read
 //! it, start with [`table`], [`mount`] and [`safe_path`]; [`abilities`] says what all of it finds on this kernel.
 //!

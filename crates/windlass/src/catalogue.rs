@@ -87,6 +87,27 @@ impl Kind {
         Self::Image,
     ];
 
+    /// What its plugin is called.
+    pub fn plugin_name(self) -> &'static str {
+        match self {
+            Self::EmptyDir => "kubernetes.io/empty-dir",
+            Self::GitRepo => "kubernetes.io/git-repo",
+            Self::HostPath => "kubernetes.io/host-path",
+            Self::Secret => "kubernetes.io/secret",
+            Self::DownwardApi => "kubernetes.io/downward-api",
+            Self::ConfigMap => "kubernetes.io/configmap",
+            Self::Projected => "kubernetes.io/projected",
+            Self::LocalVolume => "kubernetes.io/local-volume",
+            Self::Csi => "kubernetes.io/csi",
+            Self::Image => "kubernetes.io/image",
+        }
+    }
+
+    /// The kind whose plugin has this name.
+    pub fn of_plugin(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.plugin_name() == name)
+    }
+
     /// Is this volume of this kind (P-41)?
     pub fn is_of(self, origin: &Origin) -> bool {
         match origin {
@@ -198,24 +219,17 @@ fn plugin(kind: Kind) -> Plugin {
         concurrency: Concurrency::ReleasesOverlap,
         ..plain.clone()
     };
-    let (name, capabilities) = match kind {
-        Kind::EmptyDir => ("kubernetes.io/empty-dir", plain),
-        Kind::GitRepo => ("kubernetes.io/git-repo", plain),
-        Kind::HostPath => ("kubernetes.io/host-path", plain),
-        Kind::Secret => ("kubernetes.io/secret", written),
-        Kind::DownwardApi => ("kubernetes.io/downward-api", written),
-        Kind::ConfigMap => ("kubernetes.io/configmap", written),
-        Kind::Projected => ("kubernetes.io/projected", written),
-        Kind::LocalVolume => ("kubernetes.io/local-volume", local),
-        Kind::Csi => ("kubernetes.io/csi", plain),
-        Kind::Image => ("kubernetes.io/image", plain),
+    let capabilities = match kind {
+        Kind::Secret | Kind::DownwardApi | Kind::ConfigMap | Kind::Projected => written,
+        Kind::LocalVolume => local,
+        Kind::EmptyDir | Kind::GitRepo | Kind::HostPath | Kind::Csi | Kind::Image => plain,
     };
     let refuses = (kind == Kind::GitRepo).then_some(
         "git-repo volume plugin has been disabled; if necessary, it may be re-enabled by enabling the feature-gate \
          `GitRepoVolumeDriver`",
     );
     let mount_options = matches!(kind, Kind::LocalVolume | Kind::Csi);
-    Plugin { kind, name: name.into(), capabilities, mount_options, refuses }
+    Plugin { kind, name: kind.plugin_name().into(), capabilities, mount_options, refuses }
 }
 
 /// What a CSI driver said of itself when it registered (C-51).

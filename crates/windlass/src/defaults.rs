@@ -15,6 +15,9 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+use std::sync::Arc;
+
+use crate::memory::Object;
 
 /// Files of written volumes are 0644 (P-99).
 const FILE_MODE: i32 = 0o644;
@@ -187,6 +190,23 @@ pub fn secret(secret: &mut Secret) {
         let data = secret.data.get_or_insert_default();
         data.extend(texts.into_iter().map(|(key, text)| (key, ByteString(text.into_bytes()))));
     }
+}
+
+/// Fills in what the API server would fill in for an object of any kind.
+pub fn object(object: Object) -> Object {
+    match object {
+        Object::Claim(it) => filled(it, claim).into(),
+        Object::Volume(it) => filled(it, persistent_volume).into(),
+        Object::Driver(it) => filled(it, csi_driver).into(),
+        Object::Secret(it) => filled(it, secret).into(),
+        Object::Node(_) | Object::ConfigMap(_) => object,
+    }
+}
+
+fn filled<T: Clone>(object: Arc<T>, fill: fn(&mut T)) -> T {
+    let mut object = Arc::unwrap_or_clone(object);
+    fill(&mut object);
+    object
 }
 
 /// Fills the namespace, for kinds that live in one: what `kubectl` does when it is told nothing.

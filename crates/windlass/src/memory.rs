@@ -156,6 +156,8 @@ pub struct Memory {
     key: [u64; 2],
     objects: BTreeMap<Reference, Entry>,
     failures: BTreeMap<Reference, Arc<str>>,
+    /// What immutable objects have become meanwhile: something else, or nothing.
+    hidden: BTreeMap<Reference, Option<Object>>,
     dependents: Dependents,
 }
 
@@ -181,7 +183,13 @@ impl Memory {
     /// Nothing yet. Objects without a resource version are told apart by a number made of their content with `key`: it
     /// must be known to nobody else, and best be the same after a restart (see [`Objects::version`]).
     pub fn new(key: [u64; 2]) -> Self {
-        Self { key, objects: BTreeMap::new(), failures: BTreeMap::new(), dependents: Dependents::default() }
+        Self {
+            key,
+            objects: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            hidden: BTreeMap::new(),
+            dependents: Dependents::default(),
+        }
     }
 
     /// The object is now this. Answers the pods to resolve again: none if it was this already.
@@ -189,7 +197,12 @@ impl Memory {
         let reference = object.reference();
         let failed = self.failures.remove(&reference).is_some();
         if self.objects.get(&reference).is_some_and(|it| it.object == object) && !failed {
+            self.hidden.remove(&reference);
             return Vec::new();
+        }
+        if self.is_pinned(&reference) {
+            self.hidden.insert(reference.clone(), Some(object));
+            return if failed { self.dependents.of(&ObjectName::from(&reference)) } else { Vec::new() };
         }
         let version = object.version(self.key);
         self.objects.insert(reference.clone(), Entry { object, version });
@@ -199,6 +212,10 @@ impl Memory {
     /// The object is known not to exist. Answers the pods to resolve again.
     pub fn remove(&mut self, reference: &Reference) -> Vec<PodUid> {
         let failed = self.failures.remove(reference).is_some();
+        if self.is_pinned(reference) {
+            self.hidden.insert(reference.clone(), None);
+            return if failed { self.dependents.of(&ObjectName::from(reference)) } else { Vec::new() };
+        }
         if self.objects.remove(reference).is_none() && !failed {
             return Vec::new();
         }
@@ -223,9 +240,27 @@ impl Memory {
         }
     }
 
-    /// The way back to the pods, to be told what each pod turned out to use.
-    pub fn dependents(&mut self) -> &mut Dependents {
-        &mut self.dependents
+    /// The pod turned out to use these objects, and no longer what it used before.
+    pub fn set_uses(&mut self, pod: &PodUid, objects: &[ObjectName]) {
+        self.dependents.set(pod, objects);
+        let free = |it: &&Reference| self.dependents.of(&ObjectName::from(*it)).is_empty();
+        let free: Vec<Reference> = self.hidden.keys().filter(free).cloned().collect();
+        for reference in free {
+            match self.hidden.remove(&reference).flatten() {
+                Some(object) => self.put(object),
+                None => self.remove(&reference),
+            };
+        }
+    }
+
+    /// Whether changes of the object are not seen: it is immutable, and a pod has it as it was (P-110, P-282).
+    fn is_pinned(&self, reference: &Reference) -> bool {
+        let immutable = self.objects.get(reference).is_some_and(|it| match &it.object {
+            Object::ConfigMap(it) => it.immutable == Some(true),
+            Object::Secret(it) => it.immutable == Some(true),
+            Object::Claim(_) | Object::Volume(_) | Object::Driver(_) | Object::Node(_) => false,
+        });
+        immutable && !self.dependents.of(&ObjectName::from(reference)).is_empty()
     }
 
     fn find<T>(&self, kind: Kind, namespace: &str, name: &str, pick: fn(&Object) -> Option<&Arc<T>>) -> Lookup<Arc<T>> {
@@ -320,8 +355,8 @@ mod tests {
 
     fn used() -> Memory {
         let mut memory = Memory::new([1, 2]);
-        memory.dependents().set(&"a".into(), &[ObjectName::from(&settings())]);
-        memory.dependents().set(&"b".into(), &[ObjectName::from(&settings()), "Node node-1".into()]);
+        memory.set_uses(&"a".into(), &[ObjectName::from(&settings())]);
+        memory.set_uses(&"b".into(), &[ObjectName::from(&settings()), "Node node-1".into()]);
         memory
     }
 
@@ -335,10 +370,10 @@ mod tests {
         assert_eq!(memory.put(config("1", None)), pods(&["a", "b"]), "it appeared");
         assert_eq!(memory.put(config("1", None)), pods(&[]), "it is the same");
         assert_eq!(memory.put(config("2", None)), pods(&["a", "b"]), "it changed");
-        memory.dependents().set(&"a".into(), &[]);
+        memory.set_uses(&"a".into(), &[]);
         assert_eq!(memory.remove(&settings()), pods(&["b"]), "it went");
         assert_eq!(memory.remove(&settings()), pods(&[]), "it was gone");
-        memory.dependents().remove(&"b".into());
+        memory.set_uses(&"b".into(), &[]);
         assert_eq!(memory.put(config("1", None)), pods(&[]), "nobody uses it");
     }
 
@@ -353,6 +388,24 @@ mod tests {
         assert_eq!(memory.version(&settings()), before);
         assert_eq!(memory.put(config("1", None)), pods(&["a", "b"]), "it can be read again");
         assert!(matches!(memory.get(&settings()), Lookup::Found(_)));
+    }
+
+    /// P-110.
+    #[test]
+    fn an_immutable_object_stays_as_it_was_while_a_pod_uses_it() {
+        let immutable = |value: &str| {
+            let Object::ConfigMap(map) = config(value, None) else { panic!() };
+            Object::from(ConfigMap { immutable: Some(true), ..Arc::unwrap_or_clone(map) })
+        };
+        let mut memory = used();
+        memory.put(immutable("1"));
+        assert_eq!(memory.put(immutable("2")), pods(&[]));
+        assert_eq!(memory.remove(&settings()), pods(&[]));
+        assert_eq!(memory.put(config("3", None)), pods(&[]));
+        memory.set_uses(&"a".into(), &[]);
+        assert_eq!(memory.get(&settings()), Lookup::Found(&immutable("1")));
+        memory.set_uses(&"b".into(), &[]);
+        assert_eq!(memory.get(&settings()), Lookup::Found(&config("3", None)), "nobody has it any more");
     }
 
     #[test]

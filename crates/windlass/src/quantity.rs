@@ -1,4 +1,4 @@
-//! Kubernetes quantities (`10Mi`, `1e3`, `100m`, `1.5Gi`) as whole numbers of bytes, rounded up.
+//! Kubernetes quantities (`10Mi`, `1e3`, `100m`, `1.5Gi`) as whole numbers, rounded up: of bytes, or of thousandths.
 //!
 //! The arithmetic is exact: a number of any length is kept as its decimal digits until it is rounded at the end.
 
@@ -38,6 +38,21 @@ pub enum Error {
 /// assert!(windlass::quantity::bytes("10 MB").is_err());
 /// ```
 pub fn bytes(text: &str) -> Result<u64, Error> {
+    parse(text, 0)
+}
+
+/// The number of thousandths that `text` says, rounded up and capped at [`MAX`]: what processors are counted in.
+///
+/// ```
+/// assert_eq!(windlass::quantity::thousandths("1.5"), Ok(1500));
+/// assert_eq!(windlass::quantity::thousandths("250m"), Ok(250));
+/// ```
+pub fn thousandths(text: &str) -> Result<u64, Error> {
+    parse(text, 3)
+}
+
+/// The number that `text` says, times ten to the power of `scale`.
+fn parse(text: &str, scale: i64) -> Result<u64, Error> {
     if text.is_empty() {
         return Err(Error::Empty);
     }
@@ -54,6 +69,7 @@ pub fn bytes(text: &str) -> Result<u64, Error> {
         Some(Unit::Twos(exponent)) => (0..exponent).for_each(|_| number.double()),
         None => return Err(Error::Unit { text: text.into(), unit: unit.into() }),
     }
+    number.point = number.point.saturating_add(scale);
     match number.rounded_up() {
         0 => Ok(0),
         _ if negative => Err(Error::Negative(text.into())),
@@ -176,6 +192,15 @@ mod tests {
         ] {
             assert_eq!(bytes(text), Ok(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn processors_are_counted_in_thousandths() {
+        for (text, expected) in [("0", 0), ("4", 4000), ("1500m", 1500), ("0.1", 100), ("1u", 1), ("2k", 2_000_000)] {
+            assert_eq!(thousandths(text), Ok(expected), "{text}");
+        }
+        assert_eq!(thousandths("9223372036854775807"), Ok(MAX));
+        assert_eq!(thousandths("-1m"), Err(Error::Negative("-1m".into())));
     }
 
     #[test]

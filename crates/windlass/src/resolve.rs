@@ -203,24 +203,15 @@ impl<O: Objects + ?Sized> Resolver<'_, O> {
     ///
     /// The API server's [defaults](crate::defaults) must have been filled in.
     pub fn resolve(&self, pod: &api::Pod, given: Given) -> Result<Resolved, Error> {
-        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        let (uid, full_name, spec) = identify(pod)?;
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let full_name = format!("{namespace}/{name}");
-        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        if uid.is_empty() {
-            return Err(Error::NoUid(full_name));
-        }
-        if name.is_empty() {
-            return Err(Error::NoName(uid.into()));
-        }
-        let Some(spec) = &pod.spec else { return Err(Error::NoSpec(full_name)) };
 
         let mut task = Task {
             resolver: self,
             pod,
             namespace,
             spec,
-            uid: uid.into(),
+            uid,
             usage: Usage::of(spec),
             view: View::new(self.objects),
             warnings: Vec::new(),
@@ -245,6 +236,23 @@ impl<O: Objects + ?Sized> Resolver<'_, O> {
             depends_on: task.view.into_touched(),
             warnings: task.warnings,
         })
+    }
+}
+
+/// What a pod is called: by its identity and, for people, as `namespace/name`. Also gives its specification.
+pub fn identify(pod: &api::Pod) -> Result<(PodUid, String, &PodSpec), Error> {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let full_name = format!("{}/{name}", pod.metadata.namespace.as_deref().unwrap_or_default());
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    if uid.is_empty() {
+        return Err(Error::NoUid(full_name));
+    }
+    if name.is_empty() {
+        return Err(Error::NoName(uid.into()));
+    }
+    match &pod.spec {
+        Some(spec) => Ok((uid.into(), full_name, spec)),
+        None => Err(Error::NoSpec(full_name)),
     }
 }
 

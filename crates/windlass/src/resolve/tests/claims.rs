@@ -363,7 +363,7 @@ fn a_pod_depends_on_all_it_asked_for() {
 fn a_pod_is_resolved_again_when_what_it_waits_for_appears() {
     let mut world = World::new(&pod(&[("v", CLAIM)]));
     let waiting = world.only();
-    world.memory.dependents().set(&waiting.pod.uid, &waiting.depends_on);
+    world.memory.set_uses(&waiting.pod.uid, &waiting.depends_on);
     let complete = claiming("local: {path: /x}");
     let Lookup::Found(claim) = complete.memory.claim("default", "data") else { panic!() };
     assert_eq!(world.memory.put(crate::memory::Object::Claim(claim)), [waiting.pod.uid]);

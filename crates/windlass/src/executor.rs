@@ -1,0 +1,422 @@
+//! Runs operations: calls the plugin, keeps the records, and says how it ended. It decides nothing.
+//!
+//! Each operation runs on a worker thread of its plugin's lane, where it may hang without holding up another volume
+//! (I-6). Around the plugin's call stand the duties that [`windlass_core::operation`] names: the intent is on disk before
+//! anything is made, the record claims nothing before anything is taken away, *done* is said only of what the mount table
+//! shows, *refused* only if nothing was left behind.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde_json::Map;
+use windlass_core::{
+    Operation,
+    ids::{BootId, PodUid},
+    operation::{Action, Cause, Done, Earlier, Obstacle, Outcome, Proof, Trouble},
+    spec::{self, VolumeSpec},
+};
+use windlass_linux::{name::Name, remove, safe_path::Place, whole_file::Survives};
+
+use crate::{
+    catalogue::Kind,
+    layout::Slot,
+    plugin::{self, Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What},
+    record::{Key, Record, Records, State},
+};
+
+/// The revision of content that was being written. No other content has it, but for a chance of one in 2^64.
+const UNKNOWN: u64 = u64::MAX;
+
+/// What operations are run with.
+pub(crate) struct Executor {
+    pub(crate) scene: Scene,
+    pub(crate) records: Records,
+    pub(crate) boot: BootId,
+    /// Pods that are wanted or hold something: their directories stay.
+    pub(crate) live: Mutex<HashSet<PodUid>>,
+    /// One at a time makes or removes a pod's directory.
+    pods: Mutex<HashMap<PodUid, Arc<Mutex<()>>>>,
+}
+
+/// An operation with all that it needs.
+pub(crate) struct Job {
+    pub(crate) operation: Operation,
+    /// What a pod that wants the volume says of it.
+    pub(crate) want: Option<Want>,
+    /// How often the content was renewed though nothing changed.
+    pub(crate) epoch: u64,
+}
+
+/// How a job ended.
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    /// What is there now, if it was made.
+    pub(crate) made: Option<Made>,
+}
+
+impl Ended {
+    fn failed(failure: Failure) -> Self {
+        let trouble = Trouble { cause: failure.cause, text: failure.text.into() };
+        let outcome = match failure.left {
+            Left::Nothing => Outcome::Refused(trouble),
+            Left::Something => Outcome::Unknown(trouble),
+        };
+        Self { outcome, made: None }
+    }
+
+    fn done(done: Done) -> Self {
+        Self { outcome: Outcome::Done(done), made: None }
+    }
+}
+
+impl Executor {
+    pub(crate) fn new(scene: Scene, records: Records, boot: BootId) -> Self {
+        Self { scene, records, boot, live: Mutex::default(), pods: Mutex::default() }
+    }
+
+    /// Runs one operation to its end.
+    pub(crate) fn run(&self, job: &Job) -> Ended {
+        let operation = &job.operation;
+        let ended = match &operation.action {
+            Action::Stage { after, label } => self.stage(job, *after, label.clone()),
+            Action::Publish { pod, after, access, revision, label } => {
+                let request = Request { pod, after: *after, access: *access, revision: *revision, label };
+                self.publish(job, &request)
+            }
+            Action::Unpublish { pod } => self.unpublish(&operation.spec, pod),
+            Action::Unstage => self.unstage(&operation.spec),
+            Action::Expand { to_bytes, .. } => self.expand(job, *to_bytes),
+            Action::Attach | Action::Detach => {
+                Err(Failure::refused(Cause::Other, format!("{} has nothing to attach", operation.spec.plugin)))
+            }
+        };
+        ended.unwrap_or_else(Ended::failed)
+    }
+
+    fn publish(&self, job: &Job, request: &Request<'_>) -> Result<Ended, Failure> {
+        let spec = &job.operation.spec;
+        let Some(want) = &job.want else { return Err(nobody(spec)) };
+        let told = |failure: Failure| self.tell_failure(request.pod, spec, failure);
+        self.check_refusal(want).inspect_err(|failure| {
+            self.scene.tell.warning(request.pod, failed_reason(spec), failure.text.as_str());
+        })?;
+        let plugin = plugin_of(spec)?;
+        let slot = Slot::of(request.pod, spec).map_err(|error| told(Failure::open(&error).nothing_left()))?;
+        // Whoever removes the directory of a pod of this name is done, or will see that the pod is back.
+        self.make_pod(request.pod).map_err(told)?;
+        let key = Key::Publish(slot.clone());
+        let before = self.records.read(&key);
+        let kept = before.as_ref().ok().and_then(Option::as_ref).map(|it| it.other.clone()).unwrap_or_default();
+        let known = before.as_ref().ok().and_then(Option::as_ref);
+        let in_use = known.filter(|_| request.after == Earlier::Success).and_then(|it| self.proven(it));
+        let writes_intent = trace(spec) == Trace::Record && in_use.is_none();
+        if writes_intent {
+            let made = known.and_then(Record::made).cloned();
+            let intent = self.record(spec, State::Intent { made }, request.label.clone(), kept.clone());
+            self.write(&key, &intent, Survives::PowerLoss).map_err(told)?;
+        } else if let (Some(record), Some(made)) = (known, in_use) {
+            // What the pod has stays proven, but from now on its content may be the new one or the old.
+            let state =
+                State::Proven { boot: self.boot.clone(), made: made.clone(), revision: UNKNOWN, epoch: job.epoch };
+            let unsettled = Record { state, ..record.clone() };
+            self.write(&key, &unsettled, Survives::Crash).map_err(|it| told(it.nothing_left()))?;
+        }
+        let task = Publish { spec, slot: &slot, uid: request.pod, want, access: request.access, after: request.after };
+        let published = plugin.publish(&self.scene, &task).and_then(|made| {
+            self.check(&made)?;
+            Ok(made)
+        });
+        match published {
+            Ok(made) => {
+                let state = State::Proven {
+                    boot: self.boot.clone(),
+                    made: made.clone(),
+                    revision: request.revision,
+                    epoch: job.epoch,
+                };
+                let proof = self.record(spec, state, request.label.clone(), kept);
+                // Not synced: proof holds for this boot alone, and is lost with it.
+                self.write(&key, &proof, Survives::Crash).map_err(told)?;
+                Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made) })
+            }
+            Err(failure) => {
+                if failure.left == Left::Nothing && writes_intent && matches!(before, Ok(None)) {
+                    self.forget(&key)?;
+                }
+                Err(told(failure))
+            }
+        }
+    }
+
+    fn stage(&self, job: &Job, after: Earlier, label: Option<Arc<str>>) -> Result<Ended, Failure> {
+        let spec = &job.operation.spec;
+        let Some(want) = &job.want else { return Err(nobody(spec)) };
+        let uid = PodUid::from(want.pod.metadata.uid.as_deref().unwrap_or_default());
+        let told = |failure: Failure| {
+            let step = match spec.mode {
+                spec::Mode::Filesystem => "MountVolume.MountDevice failed",
+                spec::Mode::Block => "MapVolume.SetUpDevice failed",
+            };
+            self.tell_step(&uid, spec, step, failure)
+        };
+        self.check_refusal(want).inspect_err(|failure| {
+            self.scene.tell.warning(&uid, failed_reason(spec), failure.text.as_str());
+        })?;
+        let plugin = plugin_of(spec)?;
+        let key = Key::Stage(spec.id.clone());
+        let before = self.records.read(&key);
+        let kept = before.as_ref().ok().and_then(Option::as_ref).map(|it| it.other.clone()).unwrap_or_default();
+        let made = before.as_ref().ok().and_then(Option::as_ref).and_then(Record::made).cloned();
+        let intent = self.record(spec, State::Intent { made }, label.clone(), kept.clone());
+        self.write(&key, &intent, Survives::PowerLoss).map_err(told)?;
+        let task = Stage { spec, want, access: want.access(), after };
+        let staged = plugin.stage(&self.scene, &task).and_then(|made| {
+            self.check(&made)?;
+            Ok(made)
+        });
+        match staged {
+            Ok(made) => {
+                let state = State::Proven { boot: self.boot.clone(), made: made.clone(), revision: 0, epoch: 0 };
+                self.write(&key, &self.record(spec, state, label, kept), Survives::Crash).map_err(told)?;
+                Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made) })
+            }
+            Err(failure) => {
+                if failure.left == Left::Nothing && matches!(before, Ok(None)) {
+                    self.forget(&key)?;
+                }
+                Err(told(failure))
+            }
+        }
+    }
+
+    fn unpublish(&self, spec: &Arc<VolumeSpec>, pod: &PodUid) -> Result<Ended, Failure> {
+        let slot = Slot::of(pod, spec).map_err(|error| Failure::open(&error))?;
+        let key = Key::Publish(slot.clone());
+        let before = self.records.read(&key);
+        let made = before.as_ref().ok().and_then(Option::as_ref).and_then(Record::made).cloned();
+        if let Ok(Some(record)) = &before
+            && matches!(record.state, State::Proven { .. })
+        {
+            let intent = Record { state: State::Intent { made: made.clone() }, ..record.clone() };
+            let survives = match trace(spec) {
+                Trace::Record => Survives::PowerLoss,
+                Trace::Directory => Survives::Crash,
+            };
+            self.write(&key, &intent, survives)?;
+        }
+        let task = Unpublish { spec, slot: &slot, made: made.as_ref() };
+        plugin_of(spec)?.unpublish(&self.scene, &task).map_err(|it| Failure { left: Left::Something, ..it })?;
+        self.forget(&key)?;
+        Ok(Ended::done(Done::Gone))
+    }
+
+    fn unstage(&self, spec: &Arc<VolumeSpec>) -> Result<Ended, Failure> {
+        let key = Key::Stage(spec.id.clone());
+        if let Ok(Some(record)) = self.records.read(&key)
+            && let State::Proven { made, .. } = &record.state
+        {
+            let intent = Record { state: State::Intent { made: Some(made.clone()) }, ..record };
+            self.write(&key, &intent, Survives::PowerLoss)?;
+        }
+        plugin_of(spec)?.unstage(&self.scene, spec).map_err(|it| Failure { left: Left::Something, ..it })?;
+        self.forget(&key)?;
+        Ok(Ended::done(Done::Gone))
+    }
+
+    fn expand(&self, job: &Job, to_bytes: u64) -> Result<Ended, Failure> {
+        let spec = &job.operation.spec;
+        let Some(want) = &job.want else { return Err(nobody(spec)) };
+        match plugin_of(spec)?.expand(&self.scene, spec, want, to_bytes)? {
+            Some(size_bytes) => Ok(Ended::done(Done::Expanded { size_bytes })),
+            None => Err(Failure::refused(Cause::NotSupported, "there is nothing to grow on this node")),
+        }
+    }
+
+    /// What a record proves for this boot.
+    fn proven<'a>(&self, record: &'a Record) -> Option<&'a Made> {
+        match &record.state {
+            State::Proven { boot, made, .. } if *boot == self.boot => Some(made),
+            State::Proven { .. } | State::Intent { .. } => None,
+        }
+    }
+
+    /// Is what was made the thing that is there (I-4)? A plugin's word is not enough.
+    fn check(&self, made: &Made) -> Result<(), Failure> {
+        let What::Mount(path) = &made.what else { return Ok(()) };
+        match plugin::mounted(&self.scene.watch, path)? {
+            Some(mount) if made.proof.holds_for(&plugin::mount_proof(&mount)) => Ok(()),
+            Some(_) | None => Err(Failure {
+                left: Left::Something,
+                cause: Cause::Node(Obstacle::InTheWay),
+                text: format!("what was mounted at {} is not there any more", path.display()),
+            }),
+        }
+    }
+
+    /// What is there now, of something that was made: nothing at the path is touched unless it is a directory of ours.
+    pub(crate) fn look(&self, made: &Made) -> Result<Option<Proof>, Failure> {
+        match &made.what {
+            What::Mount(path) => Ok(plugin::mounted(&self.scene.watch, path)?.map(|it| plugin::mount_proof(&it))),
+            What::Host => Ok(Some(made.proof)),
+            What::Directory => {
+                if let Some(mount) = plugin::mounted(&self.scene.watch, &made.path)? {
+                    return Ok(Some(plugin::mount_proof(&mount)));
+                }
+                let Ok(below) = made.path.strip_prefix(self.scene.layout.path()) else { return Ok(None) };
+                match self.scene.layout.find(below)? {
+                    Some(place) => Ok(Some(plugin::directory_proof(&place)?)),
+                    None => Ok(None),
+                }
+            }
+        }
+    }
+
+    fn check_refusal(&self, want: &Want) -> Result<(), Failure> {
+        match &want.detail.refusal {
+            None => Ok(()),
+            Some(refusal) => {
+                let cause = refusal.waits_on.clone().map_or(Cause::Other, Cause::Object);
+                Err(Failure::refused(cause, refusal.to_string()))
+            }
+        }
+    }
+
+    fn record(
+        &self,
+        spec: &Arc<VolumeSpec>,
+        state: State,
+        label: Option<Arc<str>>,
+        other: Map<String, serde_json::Value>,
+    ) -> Record {
+        Record { spec: spec.clone(), state, label, other }
+    }
+
+    fn write(&self, key: &Key, record: &Record, survives: Survives) -> Result<(), Failure> {
+        self.records.write(key, record, survives).map_err(|error| Failure::open(&error))
+    }
+
+    fn forget(&self, key: &Key) -> Result<(), Failure> {
+        self.records.remove(key).map_err(|error| Failure::open(&error))
+    }
+
+    /// Says it as the kubelet does (P-48), to the pod's owner and in the reason.
+    fn tell_failure(&self, pod: &PodUid, spec: &VolumeSpec, failure: Failure) -> Failure {
+        let step = match spec.mode {
+            spec::Mode::Filesystem => "MountVolume.SetUp failed",
+            spec::Mode::Block => "MapVolume.MapPodDevice failed",
+        };
+        self.tell_step(pod, spec, step, failure)
+    }
+
+    fn tell_step(&self, pod: &PodUid, spec: &VolumeSpec, step: &str, failure: Failure) -> Failure {
+        let text = format!("{step} for volume \"{}\" : {}", spec.inner_name, failure.text);
+        self.scene.tell.warning(pod, failed_reason(spec), text.as_str());
+        Failure { text, ..failure }
+    }
+
+    /// Makes a pod's directory, if the pod is still there.
+    pub(crate) fn make_pod(&self, pod: &PodUid) -> Result<(), Failure> {
+        let name = Name::new("metadata.uid", pod.as_str())?;
+        let lock = self.lock(pod);
+        let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_live(pod) {
+            self.scene.layout.make_pod(&name)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what windlass made of a pod's directory, if the pod is gone: empty directories alone (E-530..E-536). What
+    /// others put there stays, and so do its parents.
+    pub(crate) fn remove_pod(&self, pod: &PodUid) -> Result<(), Failure> {
+        let name = Name::new("metadata.uid", pod.as_str())?;
+        let lock = self.lock(pod);
+        let held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_live(pod) {
+            if let Some(place) = self.scene.layout.find(&Path::new("pods").join(name.as_path()))? {
+                for directory in ["volumes", "volumeDevices", "volume-subpaths", "plugins"] {
+                    remove::empty_directories(&place, &Name::new("directory", directory)?)?;
+                }
+                remove_if_empty(&self.scene.layout.pods()?, &name)?;
+            }
+            self.records.forget_pod(pod)?;
+        }
+        drop(held);
+        let mut pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
+        if pods.get(pod).is_some_and(|it| Arc::strong_count(it) <= 2) {
+            pods.remove(pod);
+        }
+        Ok(())
+    }
+
+    fn is_live(&self, pod: &PodUid) -> bool {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).contains(pod)
+    }
+
+    fn lock(&self, pod: &PodUid) -> Arc<Mutex<()>> {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner).entry(pod.clone()).or_default().clone()
+    }
+}
+
+/// A pod's directory can hold what is not windlass's to remove, such as the log of a container.
+fn remove_if_empty(pods: &Place, name: &Name) -> Result<(), remove::Error> {
+    match remove::empty_directories(pods, name) {
+        Err(remove::Error::Foreign { .. }) => Ok(()),
+        other => other,
+    }
+}
+
+/// What a publish asks for.
+struct Request<'a> {
+    pod: &'a PodUid,
+    after: Earlier,
+    access: spec::Access,
+    revision: u64,
+    label: &'a Option<Arc<str>>,
+}
+
+/// What tells after a crash that something may be there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trace {
+    /// The volume's directory in the pod, or there is nothing to undo.
+    Directory,
+    /// A record alone.
+    Record,
+}
+
+fn trace(spec: &VolumeSpec) -> Trace {
+    match Kind::of_plugin(spec.plugin.as_str()) {
+        Some(Kind::LocalVolume | Kind::Csi) | None => Trace::Record,
+        Some(
+            Kind::EmptyDir
+            | Kind::GitRepo
+            | Kind::HostPath
+            | Kind::Secret
+            | Kind::DownwardApi
+            | Kind::ConfigMap
+            | Kind::Projected
+            | Kind::Image,
+        ) => Trace::Directory,
+    }
+}
+
+fn plugin_of(spec: &VolumeSpec) -> Result<&'static dyn Plugin, Failure> {
+    let plugin = Kind::of_plugin(spec.plugin.as_str()).and_then(plugin::of);
+    plugin.ok_or_else(|| {
+        let text = format!("no volume plugin matched name: {}", spec.plugin);
+        Failure::refused(Cause::Node(Obstacle::AbilityMissing), text)
+    })
+}
+
+fn nobody(spec: &VolumeSpec) -> Failure {
+    Failure::refused(Cause::Other, format!("no pod wants {} any more", spec.id))
+}
+
+fn failed_reason(spec: &VolumeSpec) -> &'static str {
+    match spec.mode {
+        spec::Mode::Filesystem => "FailedMount",
+        spec::Mode::Block => "FailedMapVolume",
+    }
+}

@@ -1,0 +1,240 @@
+//! Where things are below the root: the kubelet's layout (E-420..E-432, P-16..P-22), so that a node can move over and back.
+//!
+//! Names that come from outside become [`Name`]s here and nowhere else. Directories are made by descriptor, with exact
+//! modes whatever the umask, and never through a mount.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustix::fs::Mode;
+use windlass_core::{
+    ids::PodUid,
+    spec::{self, VolumeSpec},
+};
+use windlass_linux::{
+    name::{self, Name, Relative},
+    safe_path::{self, Mounts, Place},
+};
+
+/// The mode of directories that are nobody else's business (P-16).
+pub const PRIVATE: Mode = Mode::from_bits_retain(0o750);
+/// The mode of a plugin's directory in a pod whose volumes everybody may enter.
+pub const OPEN: Mode = Mode::from_bits_retain(0o755);
+
+/// The root directory, held open.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    root: Arc<Place>,
+}
+
+/// Why a volume has no place in a pod.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// One of its names cannot be part of a path.
+    #[error(transparent)]
+    Name(#[from] name::Error),
+    /// A directory could not be made or opened.
+    #[error(transparent)]
+    Reach(#[from] safe_path::Error),
+}
+
+impl Layout {
+    /// Opens the root; makes it and what every node has in it if it is missing.
+    pub fn open(root: &Path) -> Result<Self, Error> {
+        let root = make_root(root)?;
+        // The mount table has paths without links.
+        let path = std::fs::canonicalize(root.path()).unwrap_or_else(|_| root.path().into());
+        let root = Place::of(root.into(), path);
+        for directory in ["pods", "plugins"] {
+            root.make_directory(&Name::new("directory", directory)?, PRIVATE, Mounts::Refuse)?;
+        }
+        Ok(Self { root: Arc::new(root) })
+    }
+
+    /// The root.
+    pub fn root(&self) -> &Place {
+        &self.root
+    }
+
+    /// The root's path.
+    pub fn path(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// The directory of all pods.
+    pub fn pods(&self) -> Result<Place, Error> {
+        Ok(self.root.make_directory(&Name::new("directory", "pods")?, PRIVATE, Mounts::Refuse)?)
+    }
+
+    /// Makes a pod's directory, with what every pod has in it (E-420).
+    pub fn make_pod(&self, pod: &Name) -> Result<Place, Error> {
+        let place = self.pods()?.make_directory(pod, PRIVATE, Mounts::Refuse)?;
+        for directory in ["volumes", "plugins"] {
+            place.make_directory(&Name::new("directory", directory)?, PRIVATE, Mounts::Refuse)?;
+        }
+        Ok(place)
+    }
+
+    /// Makes a directory below the root; those that are missing on the way get the same mode.
+    pub fn make(&self, below: &Path, mode: Mode) -> Result<Place, Error> {
+        Ok(self.root.make_directories(&Relative::new("path below the root", below)?, mode, Mounts::Refuse)?)
+    }
+
+    /// Opens a directory below the root; `None` if it is missing.
+    pub fn find(&self, below: &Path) -> Result<Option<Place>, Error> {
+        match self.root.directory(&Relative::new("path below the root", below)?, Mounts::Refuse) {
+            Ok(place) => Ok(Some(place)),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Opens a directory that this system's owner chose; makes it and those above it if they are missing.
+pub fn make_root(path: &Path) -> Result<Place, Error> {
+    match Place::root(path) {
+        Err(error) if error.is_missing() => {}
+        other => return Ok(other?),
+    }
+    let mut existing = path.to_path_buf();
+    let mut missing = Vec::new();
+    let above = loop {
+        let Some(name) = existing.file_name().map(ToOwned::to_owned) else { break Place::root("/")? };
+        missing.push(name);
+        existing.pop();
+        match Place::root(if existing.as_os_str().is_empty() { Path::new(".") } else { &existing }) {
+            Err(error) if error.is_missing() => {}
+            other => break other?,
+        }
+    };
+    let below: PathBuf = missing.iter().rev().collect();
+    let made = above.make_directories(&Relative::new("root directory", &below)?, PRIVATE, Mounts::Enter)?;
+    // By the path it was asked for, which is what people and the mount table call it.
+    drop(made);
+    Ok(Place::root(path)?)
+}
+
+/// One volume's place in one pod.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Slot {
+    /// The pod.
+    pub pod: Name,
+    /// The plugin's directory (`kubernetes.io~secret`).
+    pub plugin: Name,
+    /// The volume's own directory, or the link to its device.
+    pub name: Name,
+    /// As a directory or as a device.
+    pub mode: spec::Mode,
+}
+
+impl Slot {
+    /// The place of a volume in a pod, if their names can be parts of a path.
+    pub fn of(pod: &PodUid, spec: &VolumeSpec) -> Result<Self, name::Error> {
+        Ok(Self {
+            pod: Name::new("metadata.uid", pod.as_str())?,
+            plugin: Name::new("plugin name", escape(spec.plugin.as_str()))?,
+            name: Name::new("volume name", spec.inner_name.as_str())?,
+            mode: spec.mode,
+        })
+    }
+
+    /// Where the plugin's volumes of the pod are, below the root.
+    pub fn parent(&self) -> PathBuf {
+        let kind = match self.mode {
+            spec::Mode::Filesystem => "volumes",
+            spec::Mode::Block => "volumeDevices",
+        };
+        Path::new("pods").join(self.pod.as_path()).join(kind).join(self.plugin.as_path())
+    }
+
+    /// Where the volume itself is (P-17, P-19), below the root.
+    pub fn path(&self) -> PathBuf {
+        self.parent().join(self.name.as_path())
+    }
+
+    /// Where notes about it are (P-18), below the root: `name` is the volume's, or `wrapped_` and it (P-74).
+    pub fn metadata(&self, plugin: &str) -> PathBuf {
+        Path::new("pods").join(self.pod.as_path()).join("plugins").join(escape(plugin))
+    }
+
+    /// Makes the directory that holds the volume. `mode` is that of the plugin's directory; all above are private.
+    pub fn make_parent(&self, layout: &Layout, mode: Mode) -> Result<Place, Error> {
+        let pod = layout.make_pod(&self.pod)?;
+        let kind = match self.mode {
+            spec::Mode::Filesystem => "volumes",
+            spec::Mode::Block => "volumeDevices",
+        };
+        let kind = pod.make_directory(&Name::new("directory", kind)?, PRIVATE, Mounts::Refuse)?;
+        Ok(kind.make_directory(&self.plugin, mode, Mounts::Refuse)?)
+    }
+}
+
+/// A plugin's name as a directory: `/` becomes `~`.
+pub fn escape(plugin: &str) -> String {
+    plugin.replace('/', "~")
+}
+
+/// The plugin whose directory this is.
+pub fn unescape(directory: &str) -> String {
+    directory.replace('~', "/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn spec(name: &str, mode: spec::Mode) -> VolumeSpec {
+        VolumeSpec {
+            id: "kubernetes.io/empty-dir/1-data".into(),
+            plugin: "kubernetes.io/empty-dir".into(),
+            driver: None,
+            inner_name: name.into(),
+            capabilities: spec::Capabilities::default(),
+            mode,
+            sharing: spec::Sharing::Shared,
+            group: None,
+            size: windlass_core::expand::Size::default(),
+        }
+    }
+
+    /// P-17, P-19.
+    #[test]
+    fn a_volume_is_where_the_kubelet_has_it() {
+        let slot = |mode| Slot::of(&"uid".into(), &spec("data", mode)).unwrap().path();
+        assert_eq!(slot(spec::Mode::Filesystem), Path::new("pods/uid/volumes/kubernetes.io~empty-dir/data"));
+        assert_eq!(slot(spec::Mode::Block), Path::new("pods/uid/volumeDevices/kubernetes.io~empty-dir/data"));
+    }
+
+    #[test]
+    fn names_that_would_lead_elsewhere_are_refused_by_field() {
+        for (uid, name, field) in [
+            ("..", "data", "metadata.uid"),
+            ("a/b", "data", "metadata.uid"),
+            ("a\0", "data", "metadata.uid"),
+            ("", "data", "metadata.uid"),
+            ("uid", "..", "volume name"),
+            ("uid", "../../etc", "volume name"),
+            ("uid", &"x".repeat(300), "volume name"),
+        ] {
+            let error = Slot::of(&uid.into(), &spec(name, spec::Mode::Filesystem)).unwrap_err();
+            assert_eq!(error.field, field, "{uid:?} {name:?}");
+        }
+    }
+
+    /// P-16, E-420.
+    #[test]
+    fn directories_have_the_modes_of_the_kubelets() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::open(&directory.path().join("a/root")).unwrap();
+        let slot = Slot::of(&"uid".into(), &spec("data", spec::Mode::Filesystem)).unwrap();
+        slot.make_parent(&layout, OPEN).unwrap();
+        let mode = |below: &str| std::fs::metadata(layout.path().join(below)).unwrap().permissions().mode() & 0o7777;
+        for private in ["", "pods", "plugins", "pods/uid", "pods/uid/volumes", "pods/uid/plugins"] {
+            assert_eq!(mode(private), 0o750, "{private}");
+        }
+        assert_eq!(mode("pods/uid/volumes/kubernetes.io~empty-dir"), 0o755);
+    }
+}

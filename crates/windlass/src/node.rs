@@ -1,0 +1,691 @@
+//! A node's volumes, for a program that embeds windlass: give it pods and objects, await their volumes, get paths back.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        mpsc::{Sender, channel},
+    },
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1 as api;
+use rustix::{
+    event::{EventfdFlags, PollFd, PollFlags},
+    fd::OwnedFd,
+    fs::{FlockOperation, Mode, OFlags},
+};
+use tokio::sync::{broadcast, oneshot};
+use windlass_core::{
+    Config, Engine,
+    answer::{InUse, PodStatus},
+    event::{Containers, Goal, Place},
+    ids::{OuterName, PodUid, VolumeId, WaiterId},
+    notice::Verdict,
+    operation::Proof,
+    reason::{Code, Reason},
+    snapshot::Snapshot,
+    spec,
+};
+use windlass_linux::{
+    abilities::Abilities,
+    name::{self, Name},
+    safe_path,
+    table::{self, Watch},
+    whole_file::{self, Survives},
+    workers::{Counts, Lane, Limits, Workers},
+};
+
+use crate::{
+    catalogue::Catalogue,
+    defaults,
+    drive::{Drive, Message, Parts},
+    executor::Executor,
+    fingerprint::Fingerprint,
+    layout::{self, Layout},
+    memory::{Memory, Object},
+    objects::Reference,
+    plugin::{self, Attributes, Made, Scene},
+    record::Records,
+    resolve::{self, Settings},
+    tell::{self, Tell},
+    token::{self, NoProvider},
+};
+
+pub use windlass_core::answer::WaitError;
+
+/// The volumes of one node. Cheap to clone; the last clone that goes ends the work and leaves the volumes mounted.
+///
+/// Nothing here blocks, and what is to be awaited can be awaited on any runtime.
+#[derive(Clone)]
+pub struct Node(Arc<Inner>);
+
+struct Inner {
+    inbox: Sender<Message>,
+    changes: broadcast::Sender<Change>,
+    workers: Workers,
+    executor: Arc<Executor>,
+    /// Written to when the node goes, to end the thread that waits for the kernel.
+    wake: Arc<OwnedFd>,
+    /// Held for as long as the node is there, so that no other process works on the same root.
+    _lock: OwnedFd,
+}
+
+/// Why a node could not be started. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A directory could not be made or opened.
+    #[error("open {}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: layout::Error,
+    },
+    /// Another process works on the same root.
+    #[error("{} is in use by another process; end that one, or give this one another state directory", path.display())]
+    InUse {
+        /// The state directory.
+        path: PathBuf,
+    },
+    /// Paths are given out as text, so they must be text.
+    #[error("{} cannot be used: it is no UTF-8 text", path.display())]
+    NotText {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file of the system or of ours could not be read or written.
+    #[error("{what}")]
+    File {
+        /// What was being done.
+        what: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The mount table cannot be read or watched.
+    #[error("watch the mount table")]
+    Watch(#[source] table::Error),
+    /// The kernel lacks something without which volumes cannot be mounted safely.
+    #[error("this kernel cannot do what windlass needs ({0}); Linux 5.12 or newer, and the right to mount, are needed")]
+    Abilities(Abilities),
+}
+
+/// Why a pod was not taken. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PodError {
+    /// It lacks what every pod has.
+    #[error(transparent)]
+    Incomplete(#[from] resolve::Error),
+    /// Its UID cannot be the name of a directory.
+    #[error(transparent)]
+    Name(#[from] name::Error),
+}
+
+/// A volume as a container may have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Volume {
+    /// What the pod calls it.
+    pub name: OuterName,
+    /// Its directory on the host, or for a device the device's path; none for an image, which the container runtime mounts.
+    pub path: Option<PathBuf>,
+    /// As a directory or as a device.
+    pub mode: spec::Mode,
+    /// It must be given to containers read-only.
+    pub read_only: bool,
+    /// Its ownership is windlass's to change.
+    pub managed: bool,
+    /// The container runtime may relabel it for SELinux.
+    pub relabel: bool,
+    /// What identifies the mount that is there (I-4).
+    pub proof: Proof,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A volume, or a pod's mount of it, stands differently than before.
+    Volume {
+        /// The volume.
+        volume: VolumeId,
+        /// The pod, if it is about a pod's mount.
+        pod: Option<PodUid>,
+        /// How it stands now.
+        code: Code,
+    },
+    /// What a pod's owner should know, in the kubelet's words.
+    Event(tell::Event),
+    /// Nothing of this pod is left.
+    PodReleased(PodUid),
+    /// What was found at start is known.
+    Synced,
+    /// The set of volumes in use changed.
+    InUse {
+        /// Its version now.
+        version: u64,
+    },
+    /// Growing a volume came to an end that its claim should show.
+    Expansion {
+        /// The volume.
+        volume: VolumeId,
+        /// How it ended.
+        verdict: Verdict,
+    },
+    /// A pod's directory could not be made, or not be removed. It is tried again at the next start.
+    Leftover {
+        /// The pod.
+        pod: PodUid,
+        /// What is in the way.
+        text: Arc<str>,
+    },
+    /// A record or a directory of an earlier life makes no sense; what it is about is treated as uncertain.
+    Damaged {
+        /// What is wrong.
+        text: Arc<str>,
+    },
+    /// The disk could not be read. It is tried again; until then nothing is taken away.
+    DiskUnreadable {
+        /// Why.
+        text: Arc<str>,
+    },
+    /// The listener was too slow, and this many changes are lost to it.
+    Missed(u64),
+}
+
+/// Why a volume of a pod is not settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// What the pod calls the volume.
+    pub volume: OuterName,
+    /// The reasons, deepest cause last; none if it is settled.
+    pub reasons: Vec<Reason>,
+}
+
+/// A stream of changes.
+#[derive(Debug)]
+pub struct Changes(broadcast::Receiver<Change>);
+
+impl Changes {
+    /// The next change; `None` once the node has ended.
+    pub async fn next(&mut self) -> Option<Change> {
+        match self.0.recv().await {
+            Ok(change) => Some(change),
+            Err(broadcast::error::RecvError::Lagged(count)) => Some(Change::Missed(count)),
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+}
+
+/// A volume that is about to be handed out.
+pub(crate) struct Handed {
+    pub(crate) name: OuterName,
+    pub(crate) mode: spec::Mode,
+    pub(crate) attributes: Attributes,
+    pub(crate) proof: Proof,
+    pub(crate) place: Place,
+    pub(crate) made: Made,
+}
+
+/// What a node is started with.
+#[must_use]
+pub struct Builder {
+    root: PathBuf,
+    state: Option<PathBuf>,
+    runtime: PathBuf,
+    settings: Settings,
+    catalogue: Catalogue,
+    tokens: Arc<dyn token::Provider>,
+    keep_terminated: bool,
+    limits: Limits,
+}
+
+impl Builder {
+    /// The node's name, as nodes' objects and volumes' affinities have it. The default is `localhost`.
+    pub fn node_name(mut self, name: &str) -> Self {
+        self.settings.node = name.into();
+        self
+    }
+
+    /// Where records are kept: what directories and the mount table cannot tell. The default is `windlass` below the root.
+    pub fn state_directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.state = Some(path.into());
+        self
+    }
+
+    /// Where the key lies that tells contents of objects apart; it must be in memory, and is worth nothing after a reboot
+    /// (I-12). The default is `/run/windlass`. If it cannot be written, contents are compared once more after a restart.
+    pub fn runtime_directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.runtime = path.into();
+        self
+    }
+
+    /// Who gives service account tokens. By default nobody, and volumes that need one wait with the reason `TokenMissing`.
+    pub fn token_provider(mut self, provider: impl token::Provider + 'static) -> Self {
+        self.tokens = Arc::new(provider);
+        self
+    }
+
+    /// The kinds of volumes that this node knows. The default is all.
+    pub fn catalogue(mut self, catalogue: Catalogue) -> Self {
+        self.catalogue = catalogue;
+        self
+    }
+
+    /// Whether finished pods keep their volumes until they are removed. The default is no.
+    pub fn keep_terminated(mut self, keep: bool) -> Self {
+        self.keep_terminated = keep;
+        self
+    }
+
+    /// How many operations of a kind of volume run at a time, and how many threads there may be.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Starts the node: reads what earlier lives left and begins to work on what it is given.
+    pub fn start(self) -> Result<Node, StartError> {
+        let abilities = Abilities::of_this_kernel();
+        if ![abilities.openat2, abilities.fsopen, abilities.mount_setattr].iter().all(|it| it.is_present()) {
+            return Err(StartError::Abilities(*abilities));
+        }
+        let layout = open(&self.root)?;
+        let state_path = self.state.unwrap_or_else(|| self.root.join("windlass"));
+        let state = make_directory(&state_path)?;
+        let lock = lock(&state, &state_path)?;
+        let failed = |source| StartError::Directory { path: state_path.clone(), source };
+        let records = Records::open(&state).map_err(failed)?;
+        let boot = read("/proc/sys/kernel/random/boot_id")?;
+        let key = key(&self.runtime, layout.path());
+        let memory = Arc::new(RwLock::new(Memory::new(key)));
+        let (changes, _) = broadcast::channel(4096);
+        // Weak: a call that hangs keeps what it works with, and must not keep the stream of changes open.
+        let listeners = changes.downgrade();
+        let scene = Scene {
+            layout,
+            watch: Watch::begin().map_err(StartError::Watch)?,
+            objects: memory.clone(),
+            tokens: token::Cache::new(self.tokens),
+            tell: Tell::new(move |event| {
+                if let Some(listeners) = listeners.upgrade() {
+                    let _ = listeners.send(Change::Event(event));
+                }
+            }),
+            node: self.settings.node.clone(),
+        };
+        let executor = Arc::new(Executor::new(scene, records, boot.trim().into()));
+        let engine = Engine::new(Config {
+            sources: vec![SOURCE.into()],
+            boot: boot.trim().into(),
+            attacher: false,
+            keep_terminated: self.keep_terminated,
+            planning: Default::default(),
+            seed: key[0],
+        });
+        let workers = Workers::new("windlass-work", self.limits);
+        let (inbox, messages) = channel();
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let wake = Arc::new(wake.map_err(|errno| file("make an eventfd", errno))?);
+        watch_mounts(executor.clone(), wake.clone(), inbox.clone())?;
+        let drive = Drive::new(Parts {
+            engine,
+            executor: executor.clone(),
+            workers: workers.clone(),
+            memory,
+            settings: self.settings,
+            catalogue: self.catalogue,
+            source: SOURCE.into(),
+            inbox: inbox.clone(),
+            changes: changes.clone(),
+        });
+        let thread = std::thread::Builder::new().name("windlass-engine".into());
+        thread
+            .spawn(move || drive.run(&messages))
+            .map_err(|source| StartError::File { what: "start a thread".into(), source })?;
+        Ok(Node(Arc::new(Inner { inbox, changes, workers, executor, wake, _lock: lock })))
+    }
+}
+
+/// What the engine calls the program that gives the pods.
+const SOURCE: &str = "embedding program";
+
+impl Node {
+    /// A node whose volumes are below this directory, in the kubelet's layout.
+    pub fn builder(root: impl Into<PathBuf>) -> Builder {
+        Builder {
+            root: root.into(),
+            state: None,
+            runtime: "/run/windlass".into(),
+            settings: Settings::new("localhost"),
+            catalogue: Catalogue::default(),
+            tokens: Arc::new(NoProvider),
+            keep_terminated: false,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Adds a pod, or changes one that is there. The API server's defaults are filled in.
+    pub fn add_pod(&self, mut pod: api::Pod) -> Result<PodUid, PodError> {
+        defaults::pod(&mut pod);
+        let (uid, _, _) = resolve::identify(&pod)?;
+        Name::new("metadata.uid", uid.as_str())?;
+        let added = uid.clone();
+        self.send(move |drive| drive.add_pod(&added, pod));
+        Ok(uid)
+    }
+
+    /// The pod is gone and nothing of it runs: its volumes are taken away, once [`Node::complete`] has been called.
+    pub fn remove_pod(&self, pod: &PodUid) {
+        let pod = pod.clone();
+        self.send(move |drive| drive.remove_pod(&pod, Containers::Stopped));
+    }
+
+    /// The pod is gone but its containers may still run: it keeps its volumes until [`Node::remove_pod`].
+    pub fn pod_is_ending(&self, pod: &PodUid) {
+        let pod = pod.clone();
+        self.send(move |drive| drive.remove_pod(&pod, Containers::MayRun));
+    }
+
+    /// All pods that are to be on this node have been added once since it was started. What is found on disk of other pods
+    /// is taken away from now on, and nothing is before (I-1).
+    pub fn complete(&self) {
+        self.send(Drive::complete);
+    }
+
+    /// An object appeared or changed. Exactly the volumes that use it are looked at. The API server's defaults are filled
+    /// in.
+    pub fn update_object(&self, object: impl Into<Object>) {
+        let object = defaults::object(object.into());
+        self.send(move |drive| drive.update_object(object));
+    }
+
+    /// An object is known not to exist any more.
+    pub fn remove_object(&self, reference: &Reference) {
+        let reference = reference.clone();
+        self.send(move |drive| drive.remove_object(&reference));
+    }
+
+    /// An object cannot be looked up, which says nothing about it: what uses it stays as it is.
+    pub fn object_unavailable(&self, reference: &Reference, reason: &str) {
+        let (reference, reason) = (reference.clone(), reason.to_owned());
+        self.send(move |drive| drive.fail_object(&reference, &reason));
+    }
+
+    /// Waits until all volumes of the pod are mounted, through any trouble, and returns them. [`Node::explain`] tells what
+    /// it waits for; a pod that is not added is waited for too.
+    pub async fn ready(&self, pod: &PodUid) -> Result<Vec<Volume>, WaitError> {
+        self.wait(pod, Goal::MountedAtLast, None).await?;
+        Ok(self.volumes(pod).await)
+    }
+
+    /// Waits at most this long until all volumes of the pod are mounted, as one pod sync of the kubelet does: what the pod
+    /// says wrongly ends the wait at once (E-20..E-27).
+    pub async fn sync(&self, pod: &PodUid, within: Duration) -> Result<Vec<Volume>, WaitError> {
+        self.wait(pod, Goal::Mounted, Some(within)).await?;
+        Ok(self.volumes(pod).await)
+    }
+
+    /// Waits until nothing of the pod is left here, not even in doubt.
+    pub async fn gone(&self, pod: &PodUid) -> Result<(), WaitError> {
+        self.wait(pod, Goal::Gone, None).await
+    }
+
+    /// The volumes of the pod that are mounted now. Each was looked at: the mount that is there is the one that windlass
+    /// made (I-4), and one that is not is left out and mounted again.
+    pub async fn volumes(&self, pod: &PodUid) -> Vec<Volume> {
+        let uid = pod.clone();
+        let handed = self.ask(move |drive| drive.hand_out(&uid)).await.unwrap_or_default();
+        let (executor, inbox) = (self.0.executor.clone(), self.0.inbox.clone());
+        let (sender, receiver) = oneshot::channel();
+        let looked = self.0.workers.run(&Lane::from("hand-out"), move || {
+            let proven = handed.into_iter().filter_map(|it| look(&executor, &inbox, it)).collect();
+            let _ = sender.send(proven);
+        });
+        match looked {
+            Ok(_) => receiver.await.unwrap_or_default(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// The groups that the pod's volumes bring besides its own (E-37).
+    pub async fn groups(&self, pod: &PodUid) -> Vec<i64> {
+        let uid = pod.clone();
+        self.ask(move |drive| drive.engine.extra_groups(&uid)).await.unwrap_or_default()
+    }
+
+    /// How the pod's volumes stand; `None` if the pod is not known.
+    pub async fn status(&self, pod: &PodUid) -> Option<PodStatus> {
+        let uid = pod.clone();
+        self.ask(move |drive| drive.engine.pod_status(&uid)).await.flatten()
+    }
+
+    /// Why volumes of the pod are not settled, those that are left out (I-7).
+    pub async fn explain(&self, pod: &PodUid) -> Vec<Explanation> {
+        let uid = pod.clone();
+        let explained = self.ask(move |drive| {
+            let names = drive.volume_names(&uid).into_iter();
+            let all = names.map(|volume| Explanation { reasons: drive.engine.explain(&uid, &volume), volume });
+            all.filter(|it| !it.reasons.is_empty()).collect()
+        });
+        explained.await.unwrap_or_default()
+    }
+
+    /// Everything, at one moment; `None` once the node has stopped.
+    pub async fn snapshot(&self) -> Option<Snapshot> {
+        self.ask(|drive| drive.engine.snapshot()).await
+    }
+
+    /// The volumes in use on this node; `None` while that is not known yet.
+    pub async fn volumes_in_use(&self) -> Option<InUse> {
+        self.ask(|drive| drive.engine.volumes_in_use()).await.flatten()
+    }
+
+    /// The threads that work and hang.
+    pub fn workers(&self) -> Counts {
+        self.0.workers.counts()
+    }
+
+    /// All that happens from now on.
+    pub fn changes(&self) -> Changes {
+        Changes(self.0.changes.subscribe())
+    }
+
+    /// Ends in order: begins nothing more, waits at most this long for what runs, and leaves all volumes mounted. Returns
+    /// how many operations still ran; the next start recovers from them.
+    pub async fn stop(self, within: Duration) -> usize {
+        let (sender, receiver) = oneshot::channel();
+        self.send(move |drive| drive.stop(within, Some(sender)));
+        receiver.await.unwrap_or_default()
+    }
+
+    fn send(&self, message: impl FnOnce(&mut Drive) + Send + 'static) {
+        // After a stop nobody listens, and nothing is to be done.
+        let _ = self.0.inbox.send(Box::new(message));
+    }
+
+    async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&mut Drive) -> T + Send + 'static) -> Option<T> {
+        let (sender, receiver) = oneshot::channel();
+        self.send(move |drive| {
+            let _ = sender.send(question(drive));
+        });
+        receiver.await.ok()
+    }
+
+    async fn wait(&self, pod: &PodUid, goal: Goal, within: Option<Duration>) -> Result<(), WaitError> {
+        let (sender, receiver) = oneshot::channel();
+        let mut waiting = Waiting { inbox: self.0.inbox.clone(), waiter: Arc::default() };
+        let (uid, waiter) = (pod.clone(), waiting.waiter.clone());
+        self.send(move |drive| {
+            let id = drive.wait(uid, goal, within, sender);
+            *waiter.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
+        });
+        let result = receiver.await;
+        waiting.waiter = Arc::default();
+        // The node has stopped: nothing is known any more.
+        result.unwrap_or_else(|_| Err(WaitError::TimedOut(PodStatus::default())))
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Node").field(&self.0.executor.scene.layout.path()).finish()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let _ = self.inbox.send(Box::new(|drive| drive.stop(Duration::ZERO, None)));
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+        self.workers.stop();
+    }
+}
+
+/// Takes a wait back when whoever waits goes away.
+struct Waiting {
+    inbox: Sender<Message>,
+    waiter: Arc<Mutex<Option<WaiterId>>>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // The wait may not have begun; messages keep their order, so it has by the time this one is read.
+        let waiter = self.waiter.clone();
+        let _ = self.inbox.send(Box::new(move |drive| {
+            let id = waiter.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(id) = id {
+                drive.cancel(id);
+            }
+        }));
+    }
+}
+
+/// Looks at a volume once more before it is handed out.
+fn look(executor: &Executor, inbox: &Sender<Message>, handed: Handed) -> Option<Volume> {
+    let Handed { name, mode, attributes, proof, place, made, .. } = handed;
+    let seen = executor.look(&made);
+    match seen {
+        Ok(Some(seen)) if proof.holds_for(&seen) => Some(Volume {
+            name,
+            path: Some(made.path).filter(|it| !it.as_os_str().is_empty()),
+            mode,
+            read_only: attributes.read_only,
+            managed: attributes.managed,
+            relabel: attributes.relabel,
+            proof,
+        }),
+        Ok(seen) => {
+            let _ = inbox.send(Box::new(move |drive| drive.seen(place, seen)));
+            None
+        }
+        // It cannot be looked at, so it is not handed out; what it is, is not known either.
+        Err(_) => None,
+    }
+}
+
+/// Tells the drive what the kernel tells of mounts, on a thread that sleeps in between.
+fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Message>) -> Result<(), StartError> {
+    let watch = move || {
+        loop {
+            let watch = &executor.scene.watch;
+            let mut ready = [PollFd::new(watch, PollFlags::IN), PollFd::new(&*wake, PollFlags::IN)];
+            match rustix::event::poll(&mut ready, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+            if !ready[1].revents().is_empty() {
+                return;
+            }
+            let changes = match watch.changes(Some(Duration::ZERO)) {
+                Ok(changes) if changes.is_empty() => continue,
+                Ok(changes) => changes,
+                Err(error) => {
+                    let text = plugin::chain(&error);
+                    let told = inbox.send(Box::new(move |drive| drive.mounts_unreadable(&text)));
+                    if told.is_err() {
+                        return;
+                    }
+                    continue;
+                }
+            };
+            if inbox.send(Box::new(move |drive| drive.mounts_changed(&changes))).is_err() {
+                return;
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("windlass-mounts".into());
+    thread.spawn(watch).map_err(|source| StartError::File { what: "start a thread".into(), source })?;
+    Ok(())
+}
+
+fn open(root: &Path) -> Result<Layout, StartError> {
+    if root.to_str().is_none() {
+        return Err(StartError::NotText { path: root.into() });
+    }
+    let failed = |source| StartError::Directory { path: root.into(), source };
+    Layout::open(root).map_err(failed)
+}
+
+fn make_directory(path: &Path) -> Result<safe_path::Place, StartError> {
+    layout::make_root(path).map_err(|source| StartError::Directory { path: path.into(), source })
+}
+
+/// One process at a time.
+fn lock(state: &safe_path::Place, path: &Path) -> Result<OwnedFd, StartError> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let lock = rustix::fs::openat(state, "lock", flags, Mode::RUSR | Mode::WUSR);
+    let lock = lock.map_err(|errno| file("open the lock of the state directory", errno))?;
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(lock),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(StartError::InUse { path: path.into() }),
+        Err(errno) => Err(file("lock the state directory", errno)),
+    }
+}
+
+fn read(path: &str) -> Result<String, StartError> {
+    std::fs::read_to_string(path).map_err(|source| StartError::File { what: format!("read {path}"), source })
+}
+
+fn file(what: &str, errno: rustix::io::Errno) -> StartError {
+    StartError::File { what: what.into(), source: errno.into() }
+}
+
+/// The key by which contents are told apart: the same for this root until the machine reboots.
+fn key(runtime: &Path, root: &Path) -> [u64; 2] {
+    let mut fingerprint = Fingerprint::new([0, 0]);
+    fingerprint.field(root.as_os_str().as_encoded_bytes());
+    let name = format!("key-{:016x}", fingerprint.finish());
+    let mut bytes = [0; 16];
+    // Without it contents are compared once more after a restart, and that is all.
+    let kept = layout::make_root(runtime).ok().and_then(|directory| {
+        let name = Name::new("key", name).ok()?;
+        match whole_file::read(&directory, &name, bytes.len()).ok()? {
+            Some(kept) if kept.len() == bytes.len() => {
+                bytes.copy_from_slice(&kept);
+                Some(())
+            }
+            _ => {
+                random(&mut bytes);
+                whole_file::write(&directory, &name, &bytes, Survives::Crash).ok()
+            }
+        }
+    });
+    if kept.is_none() {
+        random(&mut bytes);
+    }
+    let half = |range: std::ops::Range<usize>| bytes[range].iter().fold(0, |all, it| (all << 8) | u64::from(*it));
+    [half(0..8), half(8..16)]
+}
+
+fn random(bytes: &mut [u8]) {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            // No kernel that windlass runs on lacks it.
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! What a volume type is to the rest of windlass: a few calls that block, each of which may be made twice.
+//!
+//! A plugin does and decides nothing: the engine says when, the executor keeps the records, and a plugin's
+//! file reads as the description of its volume type. Its calls run on worker threads and may hang there.
+
+use std::{
+    error::Error as StdError,
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, RwLock},
+    time::SystemTime,
+};
+
+use k8s_openapi::api::core::v1 as api;
+use rustix::io::Errno;
+use windlass_core::{
+    ids::PodUid,
+    operation::{Cause, Earlier, Obstacle, Proof},
+    spec::{Access, VolumeSpec},
+};
+use windlass_linux::{atomic_dir, mount, remove, safe_path, table};
+
+use crate::{
+    catalogue::{Kind, Origin},
+    layout::{self, Layout, Slot},
+    memory::Memory,
+    payload::Snapshot,
+    resolve::Detail,
+    tell::Tell,
+    token,
+};
+
+pub mod empty_dir;
+pub mod host_path;
+pub mod local;
+pub mod written;
+
+mod proof;
+
+pub use proof::{directory_proof, mount_proof, mounted, nothing_proof};
+
+/// What plugins work with.
+pub struct Scene {
+    /// Where things are.
+    pub layout: Layout,
+    /// The mount table, kept current.
+    pub watch: table::Watch,
+    /// The objects that volumes show.
+    pub objects: Arc<RwLock<Memory>>,
+    /// Tokens, if anybody gives any.
+    pub tokens: token::Cache,
+    /// Who hears what pods' owners should know.
+    pub tell: Tell,
+    /// This node's name.
+    pub node: Arc<str>,
+}
+
+/// What a pod says of one of its volumes.
+#[derive(Clone, Debug)]
+pub struct Want {
+    /// The pod, with the API server's defaults.
+    pub pod: Arc<api::Pod>,
+    /// The volume.
+    pub detail: Arc<Detail>,
+    /// The objects that it shows, as they were when its revision was told: content and revision belong together, or what
+    /// a record says of the content would not be true.
+    pub objects: Snapshot,
+}
+
+impl Want {
+    /// What a pod on this node says of a volume, with the objects as they are now.
+    pub fn new(pod: &Arc<api::Pod>, detail: &Arc<Detail>, memory: &Memory, node: &str) -> Self {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let objects = match &detail.origin {
+            Origin::Pod(volume) => Snapshot::of(memory, namespace, node, volume),
+            Origin::Persistent(_) => Snapshot::default(),
+        };
+        Self { pod: pod.clone(), detail: detail.clone(), objects }
+    }
+
+    /// Whether the pod may write, by its reference to the claim (P-219).
+    pub fn access(&self) -> Access {
+        let volumes = self.pod.spec.iter().filter_map(|it| it.volumes.as_ref()).flatten();
+        let mut claims = volumes
+            .filter(|it| it.name == self.detail.name.as_str())
+            .filter_map(|it| it.persistent_volume_claim.as_ref());
+        match claims.next().and_then(|it| it.read_only) {
+            Some(true) => Access::ReadOnly,
+            Some(false) | None => Access::ReadWrite,
+        }
+    }
+
+    /// The group that a volume belongs to, if the pod names one (`fsGroup`).
+    pub fn group(&self) -> Option<i64> {
+        self.pod.spec.as_ref()?.security_context.as_ref()?.fs_group
+    }
+}
+
+/// A stage to be made.
+pub struct Stage<'a> {
+    /// The volume.
+    pub spec: &'a VolumeSpec,
+    /// What one of the pods that want it says of it.
+    pub want: &'a Want,
+    /// Whether only for reading.
+    pub access: Access,
+    /// What came before.
+    pub after: Earlier,
+}
+
+/// A publish to be made.
+pub struct Publish<'a> {
+    /// The volume.
+    pub spec: &'a VolumeSpec,
+    /// Its place in the pod.
+    pub slot: &'a Slot,
+    /// The pod.
+    pub uid: &'a PodUid,
+    /// What the pod says of it.
+    pub want: &'a Want,
+    /// Whether the pod may write.
+    pub access: Access,
+    /// What came before. After a success the pod has the volume: nothing of it may be taken away (E-256).
+    pub after: Earlier,
+}
+
+/// A publish to be undone. Only names are known for certain: the pod may be long gone.
+pub struct Unpublish<'a> {
+    /// The volume; of what was found without a record only the names are true.
+    pub spec: &'a VolumeSpec,
+    /// Its place in the pod.
+    pub slot: &'a Slot,
+    /// What was made there, if that is recorded.
+    pub made: Option<&'a Made>,
+}
+
+/// What a stage or publish made.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Made {
+    /// What identifies it.
+    pub proof: Proof,
+    /// What it is.
+    pub what: What,
+    /// The path that a container is given.
+    pub path: PathBuf,
+    /// When its content must be written anew though nothing changes: tokens expire.
+    pub refresh_at: Option<SystemTime>,
+}
+
+/// What a volume is on this node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum What {
+    /// A mount at this path.
+    Mount(PathBuf),
+    /// A directory that windlass made, which must not be mounted over.
+    Directory,
+    /// Something of the host, to which nothing was done.
+    Host,
+}
+
+impl Made {
+    /// A mount whose path is handed out.
+    pub fn mount(mount: &table::Mount) -> Self {
+        let path = mount.mount_point.clone();
+        Self { proof: mount_proof(mount), what: What::Mount(path.clone()), path, refresh_at: None }
+    }
+}
+
+/// Why a call failed, and what it left behind.
+#[derive(Debug)]
+pub struct Failure {
+    /// What it left behind.
+    pub left: Left,
+    /// What kind of trouble it was.
+    pub cause: Cause,
+    /// What happened, for people.
+    pub text: String,
+}
+
+/// What a call that failed left behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Left {
+    /// Nothing that was not there before.
+    Nothing,
+    /// Perhaps something: it must be undone or done again.
+    Something,
+}
+
+impl Failure {
+    /// It was refused before anything was done.
+    pub fn refused(cause: Cause, text: impl Into<String>) -> Self {
+        Self { left: Left::Nothing, cause, text: text.into() }
+    }
+
+    /// Something went wrong; whether anything is left behind is not known.
+    pub fn open(error: &(dyn StdError + 'static)) -> Self {
+        Self { left: Left::Something, cause: cause(error), text: chain(error) }
+    }
+
+    /// The same, but known to have left nothing behind.
+    #[must_use]
+    pub fn nothing_left(self) -> Self {
+        Self { left: Left::Nothing, ..self }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+macro_rules! from {
+    ($($error:ty),* $(,)?) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::open(&error)
+            }
+        })*
+    };
+}
+
+from! {
+    atomic_dir::Error, layout::Error, mount::Error, remove::Error, safe_path::Error, table::Error,
+    windlass_linux::name::Error, windlass_linux::whole_file::Error,
+}
+
+/// An error and what led to it, in one line.
+pub fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let next = error.to_string();
+        // Transparent errors repeat their source.
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        source = error.source();
+    }
+    text
+}
+
+/// What kind of trouble an error is (E-435 for what counts as broken).
+fn cause(error: &(dyn StdError + 'static)) -> Cause {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(remove::Error::Foreign { .. } | remove::Error::Mounted { .. } | remove::Error::Refilled { .. }) =
+            error.downcast_ref()
+        {
+            return Cause::Node(Obstacle::InTheWay);
+        }
+        if error.is::<windlass_linux::name::Error>() {
+            return Cause::Node(Obstacle::InputInvalid);
+        }
+        if let Some(errno) = error.downcast_ref::<Errno>() {
+            return obstacle(*errno).map_or(Cause::Other, Cause::Node);
+        }
+        next = error.source();
+    }
+    Cause::Other
+}
+
+/// What the kernel's answer means to a person.
+pub fn obstacle(errno: Errno) -> Option<Obstacle> {
+    Some(match errno {
+        Errno::NOSPC | Errno::DQUOT => Obstacle::NoSpace,
+        Errno::ROFS => Obstacle::ReadOnlyFileSystem,
+        Errno::BUSY => Obstacle::HeldOpen,
+        Errno::NOTCONN | Errno::STALE | Errno::IO | Errno::HOSTDOWN | Errno::NODEV => Obstacle::FileSystemBroken,
+        Errno::PERM | Errno::ACCESS => Obstacle::NotPermitted,
+        Errno::NOTDIR | Errno::ISDIR | Errno::EXIST | Errno::LOOP | Errno::XDEV | Errno::NOTEMPTY => Obstacle::InTheWay,
+        Errno::NOSYS | Errno::OPNOTSUPP => Obstacle::AbilityMissing,
+        Errno::NAMETOOLONG => Obstacle::InputInvalid,
+        _ => return None,
+    })
+}
+
+/// A volume type.
+pub trait Plugin: Send + Sync {
+    /// Gives the volume to a pod, or brings what the pod has up to date.
+    fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure>;
+
+    /// Takes it from the pod. That it is gone already is success.
+    fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure>;
+
+    /// Makes it ready for this node.
+    fn stage(&self, _scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
+        Err(Failure::refused(Cause::Other, format!("{} has nothing to stage", task.spec.plugin)))
+    }
+
+    /// Undoes stage. That it is gone already is success.
+    fn unstage(&self, _scene: &Scene, _spec: &VolumeSpec) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Grows it while the pod has it, and tells the size it has then; `None`: there is nothing to do on this node.
+    fn expand(&self, _scene: &Scene, _spec: &VolumeSpec, _want: &Want, _to_bytes: u64) -> Result<Option<u64>, Failure> {
+        Ok(None)
+    }
+
+    /// What is staged on this node, as far as directories and the mount table tell: read at start, for what no record
+    /// tells.
+    fn staged(&self, _scene: &Scene) -> Result<Vec<(VolumeSpec, Option<Proof>)>, Failure> {
+        Ok(Vec::new())
+    }
+}
+
+/// The plugin of a kind, if windlass sets volumes of that kind up itself.
+pub fn of(kind: Kind) -> Option<&'static dyn Plugin> {
+    Some(match kind {
+        Kind::EmptyDir | Kind::GitRepo => &empty_dir::EmptyDir,
+        Kind::HostPath => &host_path::HostPath,
+        Kind::Secret | Kind::DownwardApi | Kind::ConfigMap | Kind::Projected => &written::Written,
+        Kind::LocalVolume => &local::Local,
+        Kind::Image => &host_path::Image,
+        Kind::Csi => return None,
+    })
+}
+
+/// What a container may assume of a volume (E-396, P-27..P-39).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attributes {
+    /// It must not be written.
+    pub read_only: bool,
+    /// Its ownership is windlass's to change.
+    pub managed: bool,
+    /// The container runtime may relabel it for SELinux.
+    pub relabel: bool,
+}
+
+impl Attributes {
+    /// Those of a directory of this kind.
+    pub fn of(kind: Kind, access: Access) -> Self {
+        let read_only = access == Access::ReadOnly;
+        let (read_only, managed, relabel) = match kind {
+            Kind::EmptyDir | Kind::GitRepo => (false, true, true),
+            Kind::HostPath => (read_only, false, false),
+            Kind::Secret | Kind::DownwardApi | Kind::ConfigMap | Kind::Projected => (true, true, true),
+            Kind::LocalVolume | Kind::Csi => (read_only, !read_only, true),
+            Kind::Image => (true, false, false),
+        };
+        Self { read_only, managed, relabel }
+    }
+}
+
+/// The path of a slot as people and the mount table call it.
+pub fn absolute(scene: &Scene, below: &Path) -> PathBuf {
+    scene.layout.path().join(below)
+}

@@ -1,0 +1,455 @@
+//! `emptyDir`: scratch space that lives and dies with its pod, on the node's disk or in memory (P-59..P-73).
+//!
+//! A volume on disk is a directory for everybody. One in memory is a file system of its own, and the directory it is
+//! mounted on is for nobody: what would be written there while nothing is mounted would be lost from sight. Volumes that
+//! windlass writes lie in scratch space too (P-74), so `set_up` and `tear_down` serve their plugin as well.
+
+mod huge_pages;
+mod marker;
+mod size;
+
+use std::{
+    num::NonZero,
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+};
+
+use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
+use rustix::{
+    fs::{AtFlags, FileType, Mode},
+    io::Errno,
+};
+use windlass_core::{
+    ids::ObjectName,
+    operation::{Cause, Obstacle},
+};
+use windlass_linux::{
+    mount::{self, Detached, Options, Swap, Tmpfs, UnmountPolicy, Value},
+    name::Name,
+    ownership::{self, Control, Wanted, When},
+    remove,
+    safe_path::{Mounts, Place},
+    table::{self, Mount},
+};
+
+use super::{Failure, Left, Made, Plugin, Publish, Scene, Unpublish, Want, What, absolute, directory_proof, mounted};
+use crate::{
+    catalogue::Origin,
+    layout::{OPEN, PRIVATE, Slot},
+    objects::{Kind, Lookup, Objects, Reference},
+    quantity,
+};
+
+pub(super) use marker::Marker;
+
+const PLUGIN: &str = "kubernetes.io/empty-dir";
+const GIT_REPO: &str = "kubernetes.io/git-repo";
+
+/// The mode of a volume on disk.
+const SHARED: Mode = Mode::from_bits_retain(0o777);
+
+const TMPFS: &str = "tmpfs";
+const HUGETLBFS: &str = "hugetlbfs";
+
+/// Scratch space, and what older kubelets left of cloned repositories (P-208).
+#[derive(Clone, Copy, Debug)]
+pub struct EmptyDir;
+
+impl Plugin for EmptyDir {
+    fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
+        let source = match &task.want.detail.origin {
+            Origin::Pod(volume) => volume.empty_dir.as_ref(),
+            Origin::Persistent(_) => None,
+        };
+        let Some(source) = source else {
+            let text = format!("volume {} is no scratch space", task.want.detail.name);
+            return Err(Failure::refused(Cause::Other, text));
+        };
+        Ok(set_up(scene, task.slot, Marker::Own, &Medium::of(source)?, task.want)?.made)
+    }
+
+    fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
+        let mut marker = Marker::Own;
+        if task.spec.plugin.as_str() == GIT_REPO {
+            // A clone lay in scratch space and had a note of its own besides (P-305).
+            marker::remove_from(&scene.layout, &task.slot.metadata(GIT_REPO), &task.slot.name)?;
+            marker = Marker::Wrapped;
+        }
+        tear_down(scene, task.slot, marker, task.made, |_| true)
+    }
+}
+
+/// What scratch space is made of (P-59).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Medium {
+    /// The disk that holds the root directory.
+    Disk,
+    /// Memory that is not swapped out, if the kernel can promise that.
+    Memory {
+        /// How much it may hold; zero and `None` leave that to the pod and the node.
+        limit_bytes: Option<u64>,
+    },
+    /// Huge pages. Their size is read from the name when it is needed.
+    HugePages {
+        /// The medium as the pod has it.
+        name: String,
+    },
+}
+
+impl Medium {
+    fn of(source: &EmptyDirVolumeSource) -> Result<Self, Failure> {
+        match source.medium.as_deref().unwrap_or_default() {
+            "" => Ok(Self::Disk),
+            "Memory" => {
+                let limit = source.size_limit.as_ref().map(|it| quantity::bytes(&it.0)).transpose();
+                Ok(Self::Memory { limit_bytes: limit.map_err(|it| invalid("read the size limit", &it))? })
+            }
+            name if name == huge_pages::MEDIUM || name.starts_with(huge_pages::SIZED_MEDIUM) => {
+                Ok(Self::HugePages { name: name.into() })
+            }
+            unknown => {
+                let text = format!("unknown storage medium {unknown:?}");
+                Err(Failure::refused(Cause::Node(Obstacle::InputInvalid), text))
+            }
+        }
+    }
+}
+
+/// Scratch space that is ready.
+pub(super) struct Scratch {
+    /// Its root, open for listing.
+    pub(super) root: Place,
+    /// What was made.
+    pub(super) made: Made,
+}
+
+/// Makes scratch space at a pod's slot, or finds it there. Nothing in it is touched, unless it was not finished: then
+/// everything is given to the pod's group (P-69).
+pub(super) fn set_up(
+    scene: &Scene,
+    slot: &Slot,
+    marker: Marker,
+    medium: &Medium,
+    want: &Want,
+) -> Result<Scratch, Failure> {
+    // Until something is mounted or noted, all that is left behind is an empty directory, which goes with the pod.
+    let parent = slot.make_parent(&scene.layout, OPEN).map_err(left_nothing)?;
+    let path = absolute(scene, &slot.path());
+    let there = mounted(&scene.watch, &path).map_err(left_nothing)?;
+    let ready = marker.is_there(&scene.layout, slot).map_err(Failure::nothing_left)?;
+    let task = Task { scene, slot, marker, want, parent, path, ready };
+    match medium {
+        Medium::Disk => task.on_disk(there.as_deref()),
+        Medium::Memory { limit_bytes } => task.in_memory(there, *limit_bytes),
+        Medium::HugePages { name } => task.in_huge_pages(there, name),
+    }
+}
+
+/// Scratch space in the making.
+struct Task<'a> {
+    scene: &'a Scene,
+    slot: &'a Slot,
+    marker: Marker,
+    want: &'a Want,
+    /// The plugin's directory.
+    parent: Place,
+    /// The volume.
+    path: PathBuf,
+    /// It was finished once.
+    ready: bool,
+}
+
+impl Task<'_> {
+    fn on_disk(&self, there: Option<&Mount>) -> Result<Scratch, Failure> {
+        if let Some(mount) = there {
+            return Err(foreign(mount).nothing_left());
+        }
+        if self.ready {
+            match self.parent.directory(&self.slot.name.clone().into(), Mounts::Refuse) {
+                Ok(root) => return directory(root),
+                // What the note is about is gone: it is made anew (P-61).
+                Err(error) if error.is_missing() => self.marker.remove(&self.scene.layout, self.slot)?,
+                Err(error) => return Err(left_nothing(error)),
+            }
+        }
+        let root = self.shared_directory().map_err(Failure::nothing_left)?;
+        self.finish(&root)?;
+        directory(root)
+    }
+
+    fn in_memory(&self, there: Option<Arc<Mount>>, limit_bytes: Option<u64>) -> Result<Scratch, Failure> {
+        let mount = match there {
+            Some(mount) if !is_of(&mount, TMPFS) => return Err(foreign(&mount).nothing_left()),
+            // P-61: whoever finished it did all there is to do.
+            Some(mount) if self.ready => return Ok(Scratch { root: self.open(&mount)?, made: Made::mount(&mount) }),
+            Some(mount) => mount,
+            None => self.mount(self.tmpfs(limit_bytes))?,
+        };
+        self.finish_mount(&mount)
+    }
+
+    fn in_huge_pages(&self, there: Option<Arc<Mount>>, medium: &str) -> Result<Scratch, Failure> {
+        let mount = match there {
+            Some(mount) if !is_of(&mount, HUGETLBFS) => return Err(foreign(&mount).nothing_left()),
+            Some(mount) => {
+                check_page_size(&mount, medium)?;
+                mount
+            }
+            None => self.mount(self.hugetlbfs(medium))?,
+        };
+        // Never cut short, also if it was finished before (P-61).
+        self.finish_mount(&mount)
+    }
+
+    fn tmpfs(&self, limit_bytes: Option<u64>) -> Result<Detached, Failure> {
+        let allocatable = self.allocatable_bytes()?;
+        let pod = self.want.pod.spec.as_ref().map(|it| size::choose(allocatable, it, limit_bytes));
+        let size_bytes = pod.transpose().map_err(|it| invalid("read the memory limits of the pod", &it))?.flatten();
+        // Without a mode the root has the kernel's, 1777 (P-63).
+        Ok(mount::tmpfs(&Tmpfs { size_bytes, swap: Swap::AvoidedIfPossible, ..Tmpfs::default() })?)
+    }
+
+    fn hugetlbfs(&self, medium: &str) -> Result<Detached, Failure> {
+        let Some(pod) = &self.want.pod.spec else {
+            return Err(Failure::refused(Cause::Node(Obstacle::InputInvalid), "the pod has no spec"));
+        };
+        let bytes = huge_pages::choose(medium, pod).map_err(|it| refused(&it))?;
+        let size = Value::Plain(huge_pages::spelled(bytes).into());
+        Ok(mount::filesystem(HUGETLBFS, "nodev", &Options::default().and_parameter("pagesize", size))?)
+    }
+
+    /// The memory that the node gives to pods; `None` if this host is no node, or does not tell.
+    fn allocatable_bytes(&self) -> Result<Option<u64>, Failure> {
+        let name = &self.scene.node;
+        let node = self.scene.objects.read().unwrap_or_else(PoisonError::into_inner).node(name);
+        match node {
+            Lookup::Found(node) => {
+                let allocatable = node.status.as_ref().and_then(|it| it.allocatable.as_ref());
+                quantity::bytes_of(allocatable, "memory").map_err(|it| invalid("read the memory of the node", &it))
+            }
+            Lookup::Absent => Ok(None),
+            Lookup::Unavailable(text) => {
+                let object = ObjectName::from(&Reference::new(Kind::Node, "", name));
+                Err(Failure::refused(Cause::Object(object), format!("look up node {name}: {text}")))
+            }
+        }
+    }
+
+    /// Puts a file system in its place, or leaves what the kubelet leaves if there is none.
+    fn mount(&self, made: Result<Detached, Failure>) -> Result<Arc<Mount>, Failure> {
+        let detached = match made {
+            Ok(detached) => detached,
+            Err(failure) => {
+                if let Ok(root) = self.shared_directory() {
+                    give_to_group(&root, self.want.group());
+                }
+                return Err(failure.nothing_left());
+            }
+        };
+        let id = detached.id().map_err(left_nothing)?;
+        let target = self.parent.make_directory(&self.slot.name, PRIVATE, Mounts::Refuse).map_err(left_nothing)?;
+        set_mode(&target, PRIVATE).map_err(Failure::nothing_left)?;
+        detached.attach(&target).map_err(left_nothing)?;
+        // What counts is what the mount table says (I-4).
+        let mount = mounted(&self.scene.watch, &self.path)?;
+        mount.filter(|it| it.id == id).ok_or_else(|| self.replaced())
+    }
+
+    /// The directory of a volume on disk: for everybody, whatever the umask (P-62).
+    fn shared_directory(&self) -> Result<Place, Failure> {
+        let root = self.parent.make_directory(&self.slot.name, SHARED, Mounts::Refuse)?;
+        let mode = mode(&root)?;
+        // A directory that belongs to a group keeps its set-group-id bit.
+        if mode & SHARED != SHARED {
+            set_mode(&root, SHARED)?;
+        }
+        Ok(root)
+    }
+
+    fn finish_mount(&self, mount: &Mount) -> Result<Scratch, Failure> {
+        let root = self.open(mount)?;
+        self.finish(&root)?;
+        Ok(Scratch { root, made: Made::mount(mount) })
+    }
+
+    /// The root of a mount, and of no other that took its place.
+    fn open(&self, mount: &Mount) -> Result<Place, Failure> {
+        let root = self.parent.directory(&self.slot.name.clone().into(), Mounts::Enter)?;
+        if table::identify(&root)? == mount.id { Ok(root) } else { Err(self.replaced()) }
+    }
+
+    fn replaced(&self) -> Failure {
+        let text = format!("{} was mounted, and something else is there now", self.path.display());
+        Failure { left: Left::Something, cause: Cause::Node(Obstacle::InTheWay), text }
+    }
+
+    fn finish(&self, root: &Place) -> Result<(), Failure> {
+        give_to_group(root, self.want.group());
+        self.marker.write(&self.scene.layout, self.slot)
+    }
+}
+
+/// Takes scratch space away, or what is left of it. `ours` says of each file of a volume on disk whether it may go.
+///
+/// A file system in memory is unmounted, and then only its empty mount point is removed. Anything else that is mounted
+/// at the volume, or in it, is somebody else's, and stays with all that is around it (W-20).
+pub(super) fn tear_down(
+    scene: &Scene,
+    slot: &Slot,
+    marker: Marker,
+    made: Option<&Made>,
+    ours: impl FnMut(remove::Entry<'_>) -> bool,
+) -> Result<(), Failure> {
+    marker.remove(&scene.layout, slot)?;
+    let Some(parent) = scene.layout.find(&slot.parent())? else { return Ok(()) };
+    let unmounted = unmount(scene, slot, made)?;
+    let was_mount = unmounted
+        || match made.map(|it| &it.what) {
+            Some(What::Mount(_)) => true,
+            Some(What::Directory) => false,
+            Some(What::Host) | None => is_mount_point(&parent, &slot.name)?,
+        };
+    if was_mount {
+        remove::empty_directories(&parent, &slot.name)?;
+    } else {
+        remove::tree(&parent, &slot.name, ours)?;
+    }
+    Ok(())
+}
+
+/// Unmounts what is mounted at the volume. Answers whether anything was.
+fn unmount(scene: &Scene, slot: &Slot, made: Option<&Made>) -> Result<bool, Failure> {
+    let path = absolute(scene, &slot.path());
+    let mut unmounted = false;
+    while let Some(mount) = mounted(&scene.watch, &path)? {
+        let in_memory = is_of(&mount, TMPFS) || is_of(&mount, HUGETLBFS);
+        if !in_memory || lies_over(scene, &mount, made) {
+            return Err(foreign(&mount));
+        }
+        mount::unmount(&mount, UnmountPolicy::Clean).map_err(|error| {
+            let inside: Vec<String> =
+                scene.watch.table().children(&mount).iter().map(|it| it.mount_point.display().to_string()).collect();
+            let busy = error.is_busy();
+            let mut failure = Failure::from(error);
+            if busy && !inside.is_empty() {
+                failure.text.push_str(&format!(" (mounted in it: {})", inside.join(", ")));
+            }
+            failure
+        })?;
+        unmounted = true;
+    }
+    Ok(unmounted)
+}
+
+/// Does a mount lie over what was made here?
+fn lies_over(scene: &Scene, mount: &Mount, made: Option<&Made>) -> bool {
+    let Some(made) = made else { return false };
+    match made.what {
+        What::Directory => true,
+        What::Mount(_) => {
+            let is_made = |it: &Mount| made.proof.holds_for(&super::mount_proof(it));
+            !is_made(mount) && scene.watch.table().at(&mount.mount_point).any(|it| is_made(it))
+        }
+        What::Host => false,
+    }
+}
+
+/// A directory that no volume on disk has: it was mounted on, and what is in it came there later.
+fn is_mount_point(parent: &Place, name: &Name) -> Result<bool, Failure> {
+    match rustix::fs::statat(parent, name.as_path(), AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(status) => {
+            let is_directory = FileType::from_raw_mode(status.st_mode).is_dir();
+            Ok(is_directory && Mode::from_raw_mode(status.st_mode) == PRIVATE)
+        }
+        Err(Errno::NOENT) => Ok(false),
+        Err(source) => Err(Error::Look { path: parent.path().join(name.as_path()), source }.into()),
+    }
+}
+
+/// A whole file system of this type, and not a part of one that is bound here.
+fn is_of(mount: &Mount, kind: &str) -> bool {
+    mount.kind == kind && mount.root.as_os_str() == "/"
+}
+
+/// Huge pages that are mounted already must be of the size that the medium names (P-66).
+fn check_page_size(mount: &Mount, medium: &str) -> Result<(), Failure> {
+    let Some(wanted) = huge_pages::named(medium).map_err(|it| refused(&it))? else { return Ok(()) };
+    let option = mount.super_option("pagesize");
+    let found = huge_pages::mounted(option.as_deref()).map_err(|it| refused(&it))?;
+    if found == wanted {
+        return Ok(());
+    }
+    let (found, path) = (huge_pages::spelled(found), mount.mount_point.display());
+    let text = format!("{path} is mounted with pages of {found}, and its medium is {medium}");
+    Err(Failure::refused(Cause::Node(Obstacle::InTheWay), text))
+}
+
+/// Gives a volume to the pod's group. That it fails is no reason to fail the volume (P-69).
+fn give_to_group(root: &Place, group: Option<i64>) {
+    let Some(Ok(group)) = group.map(u32::try_from) else { return };
+    let wanted = Wanted { group, access: ownership::Access::ReadWrite, when: When::Always };
+    // The volume is new: there is nothing that several threads could share.
+    let _ = ownership::apply(root, &wanted, NonZero::<usize>::MIN, &Control::default());
+}
+
+fn directory(root: Place) -> Result<Scratch, Failure> {
+    let proof = directory_proof(&root)?;
+    let made = Made { proof, what: What::Directory, path: root.path().into(), refresh_at: None };
+    Ok(Scratch { root, made })
+}
+
+fn mode(place: &Place) -> Result<Mode, Failure> {
+    let status = rustix::fs::fstat(place).map_err(|source| Error::Look { path: place.path().into(), source })?;
+    Ok(Mode::from_raw_mode(status.st_mode))
+}
+
+fn set_mode(place: &Place, mode: Mode) -> Result<(), Failure> {
+    Ok(rustix::fs::fchmod(place, mode).map_err(|source| Error::SetMode { path: place.path().into(), source })?)
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("look at {}", path.display())]
+    Look {
+        path: PathBuf,
+        #[source]
+        source: Errno,
+    },
+    #[error("set the mode of {}", path.display())]
+    SetMode {
+        path: PathBuf,
+        #[source]
+        source: Errno,
+    },
+    #[error("write {}", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: Errno,
+    },
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::open(&error)
+    }
+}
+
+fn left_nothing(error: impl Into<Failure>) -> Failure {
+    error.into().nothing_left()
+}
+
+fn refused(error: &huge_pages::Error) -> Failure {
+    Failure::refused(Cause::Node(Obstacle::InputInvalid), super::chain(error))
+}
+
+fn invalid(attempt: &str, error: &quantity::Error) -> Failure {
+    Failure::refused(Cause::Node(Obstacle::InputInvalid), format!("{attempt}: {error}"))
+}
+
+/// Something is mounted where the volume belongs.
+fn foreign(mount: &Mount) -> Failure {
+    let (path, kind, source) = (mount.mount_point.display(), mount.kind.display(), mount.source.display());
+    let text = format!("{path} is the mount point of something that is not ours: {kind} {source}");
+    Failure { left: Left::Something, cause: Cause::Node(Obstacle::InTheWay), text }
+}

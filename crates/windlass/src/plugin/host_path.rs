@@ -1,0 +1,141 @@
+//! `hostPath`: a path of the host as it is (P-130..P-139); and `image`, which is the container runtime's business
+//! (P-184). Nothing is made below the pod for either, so there is nothing to undo.
+
+use std::{
+    fs::{DirBuilder, FileType},
+    io,
+    os::unix::fs::{DirBuilderExt, FileTypeExt},
+    path::{Component, Path, PathBuf},
+};
+
+use k8s_openapi::api::core::v1::HostPathVolumeSource;
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+use windlass_core::operation::{Cause, Obstacle};
+
+use super::{Failure, Made, Plugin, Publish, Scene, Unpublish, What, nothing_proof, obstacle};
+use crate::catalogue::Origin;
+
+/// Paths of the host. What they lead to may hang: on a server, or on whoever serves a file system of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct HostPath;
+
+impl Plugin for HostPath {
+    fn publish(&self, _: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
+        let Some(source) = source(&task.want.detail.origin) else {
+            let text = format!("volume {} is no path of the host", task.want.detail.name);
+            return Err(Failure::refused(Cause::Other, text));
+        };
+        check(Path::new(&source.path), source.type_.as_deref().unwrap_or_default())?;
+        Ok(untouched(source.path.clone().into()))
+    }
+
+    fn unpublish(&self, _: &Scene, _: &Unpublish<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// Images, which the container runtime mounts.
+#[derive(Clone, Copy, Debug)]
+pub struct Image;
+
+impl Plugin for Image {
+    fn publish(&self, _: &Scene, _: &Publish<'_>) -> Result<Made, Failure> {
+        Ok(untouched(PathBuf::new()))
+    }
+
+    fn unpublish(&self, _: &Scene, _: &Unpublish<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+fn source(origin: &Origin) -> Option<&HostPathVolumeSource> {
+    match origin {
+        Origin::Pod(volume) => volume.host_path.as_ref(),
+        Origin::Persistent(volume) => volume.spec.as_ref()?.host_path.as_ref(),
+    }
+}
+
+fn untouched(path: PathBuf) -> Made {
+    Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None }
+}
+
+/// Checks that a path is what its type says, and makes it if the type says so (P-132..P-139). Links are followed.
+fn check(path: &Path, kind: &str) -> Result<(), Failure> {
+    let shown = path.display();
+    if path.as_os_str().is_empty() {
+        return Err(unusable(format!("invalid HostPath `{shown}`: must not be empty")));
+    }
+    if path.components().any(|it| it == Component::ParentDir) {
+        return Err(unusable(format!("invalid HostPath `{shown}`: must not contain '..'")));
+    }
+    if kind.is_empty() {
+        return Ok(());
+    }
+    let found = std::fs::metadata(path).map(|it| it.file_type());
+    let (is, what): (fn(&FileType) -> bool, _) = match kind {
+        "DirectoryOrCreate" if found.is_err() => return make_directory(path),
+        "Directory" | "DirectoryOrCreate" => (FileType::is_dir, "directory"),
+        "FileOrCreate" if found.is_err() => return make_file(path),
+        "File" | "FileOrCreate" => (FileType::is_file, "file"),
+        "Socket" => (FileType::is_socket, "socket file"),
+        "CharDevice" => (FileType::is_char_device, "character device"),
+        "BlockDevice" => (FileType::is_block_device, "block device"),
+        _ => return Err(unusable(format!("{kind} is an invalid volume type"))),
+    };
+    let text = format!("hostPath type check failed: {shown} is not a {what}");
+    match found {
+        Ok(found) if is(&found) => Ok(()),
+        Ok(_) => Err(unusable(text)),
+        Err(error) => Err(Failure::refused(cause(&error), text)),
+    }
+}
+
+/// Makes a directory and those above it (P-134).
+fn make_directory(path: &Path) -> Result<(), Failure> {
+    match DirBuilder::new().recursive(true).mode(0o755).create(path) {
+        Ok(()) => Ok(()),
+        // A link that leads nowhere is there, and cannot be entered. The kubelet takes it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(failed("mkdir", path, &error)),
+    }
+}
+
+/// Makes an empty file, where a link leads if there is one, but no directory above it (P-136).
+fn make_file(path: &Path) -> Result<(), Failure> {
+    // Not blocking: it can have become a fifo by now.
+    let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match rustix::fs::open(path, flags, Mode::from_raw_mode(0o644)) {
+        Ok(_) => Ok(()),
+        Err(errno) => Err(failed("open", path, &errno.into())),
+    }
+}
+
+fn unusable(text: String) -> Failure {
+    Failure::refused(Cause::Node(Obstacle::HostPathUnusable), text)
+}
+
+/// In the kubelet's words, which are Go's.
+fn failed(call: &str, path: &Path, error: &io::Error) -> Failure {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = text.chars();
+    let text = letters.next().map(|it| it.to_lowercase().chain(letters).collect::<String>()).unwrap_or_default();
+    Failure::refused(cause(error), format!("{call} {}: {text}", path.display()))
+}
+
+/// The path is to blame, unless the file system is.
+fn cause(error: &io::Error) -> Cause {
+    let obstacle = error.raw_os_error().and_then(|it| obstacle(Errno::from_raw_os_error(it)));
+    Cause::Node(match obstacle {
+        Some(
+            it @ (Obstacle::NoSpace
+            | Obstacle::ReadOnlyFileSystem
+            | Obstacle::FileSystemBroken
+            | Obstacle::NotPermitted),
+        ) => it,
+        _ => Obstacle::HostPathUnusable,
+    })
+}

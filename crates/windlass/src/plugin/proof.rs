@@ -1,0 +1,53 @@
+//! What identifies a mount or a directory, as numbers that the engine compares (I-4).
+
+use std::path::Path;
+
+use windlass_core::operation::Proof;
+use windlass_linux::{
+    safe_path::Place,
+    table::{self, Mount, MountId, Watch},
+};
+
+use super::Failure;
+use crate::fingerprint::Fingerprint;
+
+/// Kinds of proof that no type of file system has.
+const DIRECTORY: u64 = 1;
+const NOTHING: u64 = 2;
+
+/// The proof of a mount.
+pub fn mount_proof(mount: &Mount) -> Proof {
+    let mount_id = match mount.id {
+        MountId::Unique(id) => id,
+        // May be given again, so it proves nothing.
+        MountId::Reusable(_) => 0,
+    };
+    let device = (u64::from(mount.device.major) << 32) | u64::from(mount.device.minor);
+    let text = |bytes: &[u8]| {
+        let mut fingerprint = Fingerprint::new([0, 0]);
+        fingerprint.field(bytes);
+        fingerprint.finish()
+    };
+    let root = text(mount.root.as_os_str().as_encoded_bytes());
+    Proof { mount_id, device, root, kind: text(mount.kind.as_encoded_bytes()) }
+}
+
+/// The proof of a directory that is no mount: its device and inode.
+pub fn directory_proof(place: &Place) -> Result<Proof, Failure> {
+    let status = rustix::fs::fstat(place)
+        .map_err(|errno| Failure { text: format!("look at {place}: {errno}"), ..Failure::open(&errno) })?;
+    Ok(Proof { mount_id: 0, device: status.st_dev, root: status.st_ino, kind: DIRECTORY })
+}
+
+/// The proof of something that is the host's own, to which nothing is done.
+pub fn nothing_proof(path: &Path) -> Proof {
+    let mut fingerprint = Fingerprint::new([0, 0]);
+    fingerprint.field(path.as_os_str().as_encoded_bytes());
+    Proof { mount_id: 0, device: 0, root: fingerprint.finish(), kind: NOTHING }
+}
+
+/// What is mounted at a path now. Touches nothing at the path.
+pub fn mounted(watch: &Watch, path: &Path) -> Result<Option<std::sync::Arc<Mount>>, table::Error> {
+    watch.catch_up()?;
+    Ok(watch.table().topmost(path).cloned())
+}

@@ -1,0 +1,103 @@
+//! `configMap`, `secret`, `downwardAPI` and `projected`: volumes whose files windlass writes (P-74..P-129).
+//!
+//! What is in them says [`payload`]; how it changes in one step says [`atomic_dir`]. They lie in scratch space: on disk
+//! for a config map, in memory for all others, because those can show secrets (P-75, I-12).
+//!
+//! Nothing is touched before all contents are there, and an update that fails leaves the version in use as it is; the
+//! kubelet takes the whole volume away then (P-103, W-3).
+
+use std::time::SystemTime;
+
+use k8s_openapi::api::core::v1::Volume;
+use rustix::fs::Mode;
+use windlass_core::{
+    ids::{ObjectName, PodUid},
+    operation::{Cause, Earlier, Obstacle},
+};
+use windlass_linux::{
+    atomic_dir::{self, Contents},
+    name::Relative,
+    safe_path::{Mounts, Place},
+};
+
+use super::{
+    Failure, Left, Made, Plugin, Publish, Scene, Unpublish,
+    empty_dir::{self, Marker, Medium},
+};
+use crate::{
+    catalogue::Origin,
+    payload::{self, Surroundings},
+};
+
+/// Volumes whose files windlass writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Written;
+
+impl Plugin for Written {
+    fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
+        let Origin::Pod(volume) = &task.want.detail.origin else {
+            let text = format!("volume {} is none that is written", task.want.detail.name);
+            return Err(Failure::refused(Cause::Other, text));
+        };
+        let contents = contents(scene, task, volume)?;
+        let nested = match &task.want.pod.spec {
+            Some(spec) => payload::nested_directories(spec, &volume.name).map_err(|error| refused(&error))?,
+            None => Vec::new(),
+        };
+        let medium = if volume.config_map.is_some() { Medium::Disk } else { Medium::Memory { limit_bytes: None } };
+        let scratch = empty_dir::set_up(scene, task.slot, Marker::Wrapped, &medium, task.want)?;
+        if let Err(failure) = write(&scratch.root, &contents, &nested) {
+            return Err(undone(scene, task, &scratch.made, failure));
+        }
+        let requests = payload::token_requests(&task.want.pod, volume);
+        let refresh_at = requests.iter().filter_map(|it| scene.tokens.refresh_at(it)).min();
+        Ok(Made { refresh_at, ..scratch.made })
+    }
+
+    fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
+        empty_dir::tear_down(scene, task.slot, Marker::Wrapped, task.made, atomic_dir::is_ours)?;
+        // P-129: also those of the pod's other volumes, which get new ones when they are next written.
+        scene.tokens.forget(&PodUid::from(task.slot.pod.to_string().as_str()));
+        Ok(())
+    }
+}
+
+fn contents(scene: &Scene, task: &Publish<'_>, volume: &Volume) -> Result<Contents, Failure> {
+    let pod = &task.want.pod;
+    let tokens = |request: &_| scene.tokens.token(request, SystemTime::now());
+    let surroundings = Surroundings { node: &scene.node, sources: &task.want.objects, tokens: &tokens };
+    payload::contents(pod, volume, surroundings).map_err(|error| refused(&error))
+}
+
+fn write(root: &Place, contents: &Contents, nested: &[Relative]) -> Result<(), Failure> {
+    let mode = Mode::from(payload::directory_mode(contents, 0o755));
+    for directory in nested {
+        root.make_directories(directory, mode, Mounts::Refuse)?;
+    }
+    atomic_dir::write(root, contents)?;
+    Ok(())
+}
+
+/// What could not be written is taken away again if it is new. What a pod has stays as it was before this call.
+fn undone(scene: &Scene, task: &Publish<'_>, made: &Made, failure: Failure) -> Failure {
+    let left = match task.after {
+        Earlier::Success => Left::Nothing,
+        Earlier::Unknown => Left::Something,
+        Earlier::Nothing => {
+            match empty_dir::tear_down(scene, task.slot, Marker::Wrapped, Some(made), atomic_dir::is_ours) {
+                Ok(()) => Left::Nothing,
+                Err(_) => Left::Something,
+            }
+        }
+    };
+    Failure { left, ..failure }
+}
+
+fn refused(error: &payload::Error) -> Failure {
+    let cause = match error.waits_on() {
+        Some(object) => Cause::Object(ObjectName::from(object)),
+        None if error.wants_provider() => Cause::Node(Obstacle::TokenMissing),
+        None => Cause::Node(Obstacle::InputInvalid),
+    };
+    Failure::refused(cause, error.to_string())
+}

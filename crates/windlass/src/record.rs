@@ -1,0 +1,629 @@
+//! What the mount table and the directories cannot tell is written down: one small file for each stage and each publish.
+//!
+//! They lie in a directory of windlass's own, apart from the kubelet's layout, which stays as the kubelet has it. A
+//! record is whole or not there ([`whole_file`]); one that cannot be read all the same is told apart from none. It has a
+//! version, and fields that this version does not know are kept when it is written again. It holds the boot id, because
+//! a new boot makes every "mounted" untrue, and never a byte of a secret (I-12).
+
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use rustix::fs::Mode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use windlass_core::{
+    event,
+    ids::{BootId, PodUid, VolumeId},
+    operation::Proof,
+    spec::{Attach, Capabilities, Concurrency, Identity, Refresh, Sharing, VolumeSpec},
+};
+use windlass_linux::{
+    name::{Name, Relative},
+    safe_path::{Mounts, Place},
+    whole_file::{self, Survives},
+};
+
+use crate::{
+    fingerprint::Fingerprint,
+    layout::{self, Slot},
+    plugin::{Made, What},
+};
+
+/// The version that is written. A record of a newer one is read as far as it makes sense.
+const VERSION: u32 = 1;
+/// No record is larger.
+const BYTES_MAX: usize = 64 * 1024;
+
+/// What a record is about.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Key {
+    /// A volume's place in a pod.
+    Publish(Slot),
+    /// A volume's place on this node.
+    Stage(VolumeId),
+}
+
+/// What is known of a stage or a publish.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Record {
+    /// The volume.
+    pub spec: Arc<VolumeSpec>,
+    /// What was made, or only that it was going to be.
+    pub state: State,
+    /// The SELinux label it is mounted with.
+    pub label: Option<Arc<str>>,
+    /// Fields that this version of windlass does not know.
+    pub other: Map<String, Value>,
+}
+
+/// How far it got.
+#[derive(Clone, PartialEq, Debug)]
+pub enum State {
+    /// It was going to be made or taken away.
+    Intent {
+        /// What was there, if it is being taken away.
+        made: Option<Made>,
+    },
+    /// It was made.
+    Proven {
+        /// In this boot.
+        boot: BootId,
+        /// What was made.
+        made: Made,
+        /// The content it was made with.
+        revision: u64,
+        /// How often the content was renewed though nothing changed.
+        epoch: u64,
+    },
+}
+
+impl Record {
+    /// What was made, as far as this record tells.
+    pub fn made(&self) -> Option<&Made> {
+        match &self.state {
+            State::Intent { made } => made.as_ref(),
+            State::Proven { made, .. } => Some(made),
+        }
+    }
+
+    /// What the engine is told of it.
+    pub fn for_engine(&self) -> event::Record {
+        match &self.state {
+            State::Intent { .. } => event::Record::Intent,
+            State::Proven { boot, made, revision, .. } => {
+                event::Record::Proven { boot: boot.clone(), proof: made.proof, revision: *revision }
+            }
+        }
+    }
+}
+
+/// Why a record was not written, read or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its directory could not be made or opened.
+    #[error("reach the record of {what}")]
+    Reach {
+        /// What it is about.
+        what: String,
+        /// Why.
+        #[source]
+        source: layout::Error,
+    },
+    /// The file could not be written, read or removed.
+    #[error(transparent)]
+    File(#[from] whole_file::Error),
+    /// It is no record.
+    #[error("the record {} cannot be read: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It could not be put into words.
+    #[error("describe {what}")]
+    Describe {
+        /// What it is about.
+        what: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// All records of a node.
+#[derive(Clone, Debug)]
+pub struct Records {
+    root: Arc<Place>,
+}
+
+/// A record that was found, or what is wrong with it.
+pub type Found = (Key, Result<Record, Error>);
+
+impl Records {
+    /// The records in this directory, which is made if it is missing.
+    pub fn open(directory: &Place) -> Result<Self, layout::Error> {
+        let root = directory.make_directory(&Name::new("directory", "records")?, Mode::RWXU, Mounts::Refuse)?;
+        Ok(Self { root: Arc::new(root) })
+    }
+
+    /// Writes a record, in place of the one there is.
+    pub fn write(&self, key: &Key, record: &Record, survives: Survives) -> Result<(), Error> {
+        let (directory, name) = self.place(key).map_err(|source| Error::Reach { what: describe(key), source })?;
+        let file = File::of(record);
+        let text = serde_json::to_vec(&file).map_err(|source| Error::Describe { what: describe(key), source })?;
+        Ok(whole_file::write(&directory, &name, &text, survives)?)
+    }
+
+    /// Reads a record; `None` if there is none.
+    pub fn read(&self, key: &Key) -> Result<Option<Record>, Error> {
+        let (directory, name) = match self.find(key) {
+            Ok(Some(place)) => place,
+            Ok(None) => return Ok(None),
+            Err(source) => return Err(Error::Reach { what: describe(key), source }),
+        };
+        let Some(text) = whole_file::read(&directory, &name, BYTES_MAX)? else { return Ok(None) };
+        let damaged = |reason| Error::Damaged { path: directory.path().join(name.as_path()), reason };
+        parse(&text).map(Some).map_err(damaged)
+    }
+
+    /// Removes a record. That there is none is success.
+    pub fn remove(&self, key: &Key) -> Result<(), Error> {
+        match self.find(key) {
+            Ok(Some((directory, name))) => Ok(whole_file::remove(&directory, &name)?),
+            Ok(None) => Ok(()),
+            Err(source) => Err(Error::Reach { what: describe(key), source }),
+        }
+    }
+
+    /// Removes the directories of a pod that has no records any more.
+    pub fn forget_pod(&self, pod: &PodUid) -> Result<(), windlass_linux::remove::Error> {
+        let (Ok(pods), Ok(name)) = (Name::new("directory", "pods"), Name::new("metadata.uid", pod.as_str())) else {
+            return Ok(());
+        };
+        match self.root.directory(&Relative::from(pods), Mounts::Refuse) {
+            Ok(pods) => windlass_linux::remove::empty_directories(&pods, &name),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// All records, those that cannot be read too.
+    pub fn all(&self) -> Result<Vec<Found>, Error> {
+        let mut all = Vec::new();
+        self.stages(&mut all)?;
+        let Some(pods) = self.directory(&self.root, "pods")? else { return Ok(all) };
+        for pod in whole_file::names(&pods)? {
+            let Some(here) = directory(&pods, &pod)? else { continue };
+            for mode in [windlass_core::spec::Mode::Filesystem, windlass_core::spec::Mode::Block] {
+                let Some(kind) = self.directory(&here, directory_of(mode))? else { continue };
+                for plugin in whole_file::names(&kind)? {
+                    let Some(volumes) = directory(&kind, &plugin)? else { continue };
+                    for name in whole_file::names(&volumes)? {
+                        let slot = Slot { pod: pod.clone(), plugin: plugin.clone(), name, mode };
+                        let key = Key::Publish(slot);
+                        if let Some(found) = self.read(&key).transpose() {
+                            all.push((key, found));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// The file of a stage has a number for a name, so which volume it is about stands in it alone.
+    fn stages(&self, all: &mut Vec<Found>) -> Result<(), Error> {
+        let Some(stages) = self.directory(&self.root, "stages")? else { return Ok(()) };
+        for name in whole_file::names(&stages)? {
+            let Some(text) = whole_file::read(&stages, &name, BYTES_MAX)? else { continue };
+            let path = stages.path().join(name.as_path());
+            match parse(&text) {
+                Ok(record) => all.push((Key::Stage(record.spec.id.clone()), Ok(record))),
+                Err(reason) => {
+                    let unknown = Key::Stage(name.to_string().as_str().into());
+                    all.push((unknown, Err(Error::Damaged { path, reason })));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn directory(&self, above: &Place, name: &'static str) -> Result<Option<Place>, Error> {
+        match Name::new("directory", name) {
+            Ok(name) => directory(above, &name),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn place(&self, key: &Key) -> Result<(Place, Name), layout::Error> {
+        let (below, name) = path(key)?;
+        Ok((self.root.make_directories(&below, Mode::RWXU, Mounts::Refuse)?, name))
+    }
+
+    fn find(&self, key: &Key) -> Result<Option<(Place, Name)>, layout::Error> {
+        let (below, name) = path(key)?;
+        match self.root.directory(&below, Mounts::Refuse) {
+            Ok(place) => Ok(Some((place, name))),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn directory(above: &Place, name: &Name) -> Result<Option<Place>, Error> {
+    match above.directory(&Relative::from(name.clone()), Mounts::Refuse) {
+        Ok(place) => Ok(Some(place)),
+        // A file where a directory should be is not ours.
+        Err(error) if error.is_missing() || error.errno() == rustix::io::Errno::NOTDIR => Ok(None),
+        Err(error) => Err(Error::Reach { what: name.to_string(), source: error.into() }),
+    }
+}
+
+fn directory_of(mode: windlass_core::spec::Mode) -> &'static str {
+    match mode {
+        windlass_core::spec::Mode::Filesystem => "volumes",
+        windlass_core::spec::Mode::Block => "volumeDevices",
+    }
+}
+
+/// The directory of a record and its name in it. A volume's identity is no name of a file: it can be long.
+fn path(key: &Key) -> Result<(Relative, Name), windlass_linux::name::Error> {
+    match key {
+        Key::Publish(slot) => Ok((Relative::new("record", slot.parent())?, slot.name.clone())),
+        Key::Stage(volume) => {
+            let half = |key| {
+                let mut fingerprint = Fingerprint::new([key, 0]);
+                fingerprint.field(volume.as_str().as_bytes());
+                fingerprint.finish()
+            };
+            let name = format!("{:016x}{:016x}", half(1), half(2));
+            Ok((Relative::new("record", "stages")?, Name::new("record", name)?))
+        }
+    }
+}
+
+fn describe(key: &Key) -> String {
+    match key {
+        Key::Publish(slot) => slot.path().display().to_string(),
+        Key::Stage(volume) => format!("the stage of {volume}"),
+    }
+}
+
+/// A record as it is on disk.
+#[derive(Serialize, Deserialize)]
+struct File {
+    version: u32,
+    volume: Volume,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    made: Option<MadeFields>,
+    /// Only with what was made; without it, it was only going to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proven: Option<Proven>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    #[serde(flatten)]
+    other: Map<String, Value>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Volume {
+    id: String,
+    plugin: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    driver: Option<String>,
+    name: String,
+    block: bool,
+    one_pod: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    can: Can,
+}
+
+/// The abilities of the volume's kind.
+#[derive(Serialize, Deserialize)]
+struct Can {
+    attach: AttachWord,
+    stage: bool,
+    block: bool,
+    expand: bool,
+    /// Milliseconds; -1 never, 0 when it changes.
+    refresh: i64,
+    shared: bool,
+    concurrency: ConcurrencyWord,
+    patience_milliseconds: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum AttachWord {
+    NotNeeded,
+    ByController,
+    ByNode,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ConcurrencyWord {
+    Alone,
+    ReleasesOverlap,
+    PodsOverlap,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MadeFields {
+    mount_id: u64,
+    device: u64,
+    root: u64,
+    kind: u64,
+    what: WhatWord,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mounted_at: Option<PathBuf>,
+    path: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refresh_at_seconds: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WhatWord {
+    Mount,
+    Directory,
+    Host,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Proven {
+    boot: String,
+    revision: u64,
+    epoch: u64,
+}
+
+impl File {
+    fn of(record: &Record) -> Self {
+        let proven = match &record.state {
+            State::Intent { .. } => None,
+            State::Proven { boot, revision, epoch, .. } => {
+                Some(Proven { boot: boot.as_str().into(), revision: *revision, epoch: *epoch })
+            }
+        };
+        Self {
+            version: VERSION,
+            volume: Volume::of(&record.spec),
+            made: record.made().map(MadeFields::of),
+            proven,
+            label: record.label.as_deref().map(Into::into),
+            other: record.other.clone(),
+        }
+    }
+}
+
+impl Volume {
+    fn of(spec: &VolumeSpec) -> Self {
+        let Capabilities { attach, stage, block, expand, refresh, identity, concurrency, patience } =
+            &spec.capabilities;
+        let milliseconds = |it: &Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            id: spec.id.as_str().into(),
+            plugin: spec.plugin.as_str().into(),
+            driver: spec.driver.as_ref().map(|it| it.as_str().into()),
+            name: spec.inner_name.as_str().into(),
+            block: spec.mode == windlass_core::spec::Mode::Block,
+            one_pod: spec.sharing == Sharing::OnePod,
+            group: spec.group.as_deref().map(Into::into),
+            can: Can {
+                attach: match attach {
+                    Attach::NotNeeded => AttachWord::NotNeeded,
+                    Attach::ByController => AttachWord::ByController,
+                    Attach::ByNode => AttachWord::ByNode,
+                },
+                stage: *stage,
+                block: *block,
+                expand: *expand,
+                refresh: match refresh {
+                    Refresh::Never => -1,
+                    Refresh::OnChange => 0,
+                    Refresh::Every(period) => i64::try_from(milliseconds(period).max(1)).unwrap_or(i64::MAX),
+                },
+                shared: *identity == Identity::Shared,
+                concurrency: match concurrency {
+                    Concurrency::Alone => ConcurrencyWord::Alone,
+                    Concurrency::ReleasesOverlap => ConcurrencyWord::ReleasesOverlap,
+                    Concurrency::PodsOverlap => ConcurrencyWord::PodsOverlap,
+                },
+                patience_milliseconds: milliseconds(patience),
+            },
+        }
+    }
+
+    fn spec(self) -> VolumeSpec {
+        let can = self.can;
+        VolumeSpec {
+            id: self.id.as_str().into(),
+            plugin: self.plugin.as_str().into(),
+            driver: self.driver.map(|it| it.as_str().into()),
+            inner_name: self.name.as_str().into(),
+            capabilities: Capabilities {
+                attach: match can.attach {
+                    AttachWord::NotNeeded => Attach::NotNeeded,
+                    AttachWord::ByController => Attach::ByController,
+                    AttachWord::ByNode => Attach::ByNode,
+                },
+                stage: can.stage,
+                block: can.block,
+                expand: can.expand,
+                refresh: match u64::try_from(can.refresh) {
+                    Err(_) => Refresh::Never,
+                    Ok(0) => Refresh::OnChange,
+                    Ok(period) => Refresh::Every(Duration::from_millis(period)),
+                },
+                identity: if can.shared { Identity::Shared } else { Identity::PerPod },
+                concurrency: match can.concurrency {
+                    ConcurrencyWord::Alone => Concurrency::Alone,
+                    ConcurrencyWord::ReleasesOverlap => Concurrency::ReleasesOverlap,
+                    ConcurrencyWord::PodsOverlap => Concurrency::PodsOverlap,
+                },
+                patience: Duration::from_millis(can.patience_milliseconds),
+            },
+            mode: if self.block { windlass_core::spec::Mode::Block } else { windlass_core::spec::Mode::Filesystem },
+            sharing: if self.one_pod { Sharing::OnePod } else { Sharing::Shared },
+            group: self.group.map(Into::into),
+            size: windlass_core::expand::Size::default(),
+        }
+    }
+}
+
+impl MadeFields {
+    fn of(made: &Made) -> Self {
+        let Proof { mount_id, device, root, kind } = made.proof;
+        let (what, mounted_at) = match &made.what {
+            What::Mount(path) => (WhatWord::Mount, Some(path.clone())),
+            What::Directory => (WhatWord::Directory, None),
+            What::Host => (WhatWord::Host, None),
+        };
+        let seconds = |it: SystemTime| it.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let refresh_at_seconds = made.refresh_at.map(seconds);
+        Self { mount_id, device, root, kind, what, mounted_at, path: made.path.clone(), refresh_at_seconds }
+    }
+
+    fn made(self) -> Made {
+        let what = match self.what {
+            WhatWord::Mount => What::Mount(self.mounted_at.unwrap_or_else(|| self.path.clone())),
+            WhatWord::Directory => What::Directory,
+            WhatWord::Host => What::Host,
+        };
+        Made {
+            proof: Proof { mount_id: self.mount_id, device: self.device, root: self.root, kind: self.kind },
+            what,
+            path: self.path,
+            refresh_at: self.refresh_at_seconds.and_then(|it| UNIX_EPOCH.checked_add(Duration::from_secs(it))),
+        }
+    }
+}
+
+fn parse(text: &[u8]) -> Result<Record, String> {
+    let file: File = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let made = file.made.map(MadeFields::made);
+    let state = match (file.proven, made) {
+        (Some(Proven { boot, revision, epoch }), Some(made)) => {
+            State::Proven { boot: boot.as_str().into(), made, revision, epoch }
+        }
+        (_, made) => State::Intent { made },
+    };
+    Ok(Record { spec: Arc::new(file.volume.spec()), state, label: file.label.map(Into::into), other: file.other })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_core::spec::Mode as VolumeMode;
+
+    fn record(mode: VolumeMode) -> Record {
+        let spec = VolumeSpec {
+            id: "kubernetes.io/local-volume/disk".into(),
+            plugin: "kubernetes.io/local-volume".into(),
+            driver: Some("driver".into()),
+            inner_name: "disk".into(),
+            capabilities: Capabilities {
+                attach: Attach::ByNode,
+                refresh: Refresh::Every(Duration::from_secs(60)),
+                identity: Identity::Shared,
+                concurrency: Concurrency::PodsOverlap,
+                ..Capabilities::default()
+            },
+            mode,
+            sharing: Sharing::OnePod,
+            group: Some("7".into()),
+            size: windlass_core::expand::Size::default(),
+        };
+        let made = Made {
+            proof: Proof { mount_id: u64::MAX, device: 1, root: u64::MAX - 1, kind: 3 },
+            what: What::Mount("/mounted/at".into()),
+            path: "/given/out".into(),
+            refresh_at: Some(UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
+        };
+        let state = State::Proven { boot: "boot".into(), made, revision: u64::MAX, epoch: 2 };
+        Record { spec: Arc::new(spec), state, label: Some("label".into()), other: Map::new() }
+    }
+
+    fn publish(mode: VolumeMode) -> Key {
+        Key::Publish(Slot::of(&"uid".into(), &record(mode).spec).unwrap())
+    }
+
+    fn stage() -> Key {
+        Key::Stage("kubernetes.io/local-volume/disk".into())
+    }
+
+    fn opened() -> (tempfile::TempDir, Records) {
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::open(&Place::root(directory.path()).unwrap()).unwrap();
+        (directory, records)
+    }
+
+    #[test]
+    fn a_record_reads_as_it_was_written() {
+        let (_directory, records) = opened();
+        let mut made = record(VolumeMode::Filesystem);
+        assert_eq!(records.read(&stage()).unwrap(), None);
+        records.write(&stage(), &made, Survives::PowerLoss).unwrap();
+        assert_eq!(records.read(&stage()).unwrap().unwrap(), made);
+        made.state = State::Intent { made: made.made().cloned() };
+        records.write(&stage(), &made, Survives::Crash).unwrap();
+        assert_eq!(records.read(&stage()).unwrap().unwrap(), made);
+        made.state = State::Intent { made: None };
+        records.write(&stage(), &made, Survives::Crash).unwrap();
+        assert_eq!(records.read(&stage()).unwrap().unwrap(), made);
+        records.remove(&stage()).unwrap();
+        records.remove(&stage()).unwrap();
+        assert_eq!(records.read(&stage()).unwrap(), None);
+    }
+
+    #[test]
+    fn all_records_are_found_and_a_damaged_one_is_told_apart() {
+        let (directory, records) = opened();
+        for key in [publish(VolumeMode::Filesystem), publish(VolumeMode::Block), stage()] {
+            let mode = if key == publish(VolumeMode::Block) { VolumeMode::Block } else { VolumeMode::Filesystem };
+            records.write(&key, &record(mode), Survives::Crash).unwrap();
+        }
+        let found = records.all().unwrap();
+        assert_eq!(found.len(), 3);
+        assert!(found.iter().all(|(key, it)| records.read(key).unwrap().as_ref() == it.as_ref().ok()));
+        let torn = directory.path().join("records/pods/uid/volumes/kubernetes.io~local-volume/disk");
+        let text = std::fs::read(&torn).unwrap();
+        for length in [0, 1, text.len() / 2, text.len() - 1] {
+            std::fs::write(&torn, &text[..length]).unwrap();
+            let found = records.all().unwrap();
+            let damaged: Vec<_> = found.iter().filter(|(_, it)| matches!(it, Err(Error::Damaged { .. }))).collect();
+            assert_eq!(damaged.len(), 1, "cut at {length}");
+            assert_eq!(damaged[0].0, publish(VolumeMode::Filesystem));
+        }
+    }
+
+    #[test]
+    fn what_this_version_does_not_know_is_kept() {
+        let (directory, records) = opened();
+        records.write(&stage(), &record(VolumeMode::Filesystem), Survives::Crash).unwrap();
+        let file = std::fs::read_dir(directory.path().join("records/stages")).unwrap().next().unwrap().unwrap().path();
+        let mut value: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        value["from_the_future"] = serde_json::json!({"a": [1, 2]});
+        value["version"] = 7.into();
+        std::fs::write(&file, value.to_string()).unwrap();
+        let read = records.read(&stage()).unwrap().unwrap();
+        records.write(&stage(), &read, Survives::Crash).unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains(r#""from_the_future":{"a":[1,2]}"#), "{text}");
+    }
+
+    #[test]
+    fn a_pods_directories_go_with_its_last_record() {
+        let (directory, records) = opened();
+        let key = publish(VolumeMode::Filesystem);
+        records.write(&key, &record(VolumeMode::Filesystem), Survives::Crash).unwrap();
+        assert!(records.forget_pod(&"uid".into()).is_err(), "it still has one");
+        records.remove(&key).unwrap();
+        records.forget_pod(&"uid".into()).unwrap();
+        assert!(!directory.path().join("records/pods/uid").exists());
+    }
+}

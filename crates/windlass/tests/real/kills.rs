@@ -1,0 +1,114 @@
+//! A process that is killed at any instant, and the next one that finds what it left (I-11).
+
+use std::{
+    collections::BTreeSet,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use windlass::{Node, node::Change, token::NoProvider};
+use windlass_core::ids::PodUid;
+
+use super::node::{all_kinds, config, end, pod, ready, run, secret};
+use crate::namespace::Case;
+
+crate::tests! { a_kill_at_any_instant_is_recovered_from }
+
+/// Set for the copy of this program that is killed: where its node is.
+const NODE: &str = "WINDLASS_TEST_KILLED_NODE";
+
+const PODS: usize = 6;
+
+fn begin(root: &Path) -> Node {
+    let builder = Node::builder(root.join("node")).runtime_directory(root.join("run")).token_provider(NoProvider);
+    let node = builder.start().unwrap();
+    node.update_object(config("settings", "one"));
+    node.update_object(secret("one"));
+    node
+}
+
+fn add(node: &Node, index: usize) -> PodUid {
+    node.add_pod(pod(&format!("pod-{index}"), &all_kinds())).unwrap()
+}
+
+/// Lives the life that is cut short, if this process is the one to be killed: pods come, change and go without end.
+pub(crate) fn lived() -> bool {
+    let Some(root) = std::env::var_os(NODE).map(PathBuf::from) else { return false };
+    let node = begin(&root);
+    node.complete();
+    let mut changes = node.changes();
+    let mut out = std::io::stdout();
+    for round in 0.. {
+        let pods: Vec<PodUid> = (0..PODS).map(|it| add(&node, it)).collect();
+        if round == 0 {
+            // What comes and goes before the disk is looked at leaves no trace, and nothing would be told of it.
+            ready(&node, &pods[0]);
+        }
+        node.update_object(config("settings", &format!("value {round}")));
+        for pod in pods.iter().skip(round % PODS) {
+            node.remove_pod(pod);
+        }
+        // Each change is a line, by which whoever kills this process counts the instants.
+        loop {
+            match run(changes.next()) {
+                Some(change) => {
+                    if writeln!(out, "{change:?}").and_then(|()| out.flush()).is_err() {
+                        return true;
+                    }
+                    if matches!(change, Change::PodReleased(_)) {
+                        break;
+                    }
+                }
+                None => return true,
+            }
+        }
+    }
+    true
+}
+
+fn a_kill_at_any_instant_is_recovered_from(case: &Case) {
+    let root = case.path("");
+    for round in 0..25_usize {
+        let mut child = Command::new("/proc/self/exe")
+            .env(NODE, &root)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start a copy of this program");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        for _ in 0..(round * 7) % 90 {
+            if lines.next().is_none() {
+                break;
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let node = begin(&root);
+        let mut changes = node.changes();
+        let keep: BTreeSet<PodUid> = (0..PODS / 2).map(|it| add(&node, it)).collect();
+        node.complete();
+        for pod in &keep {
+            let volumes = ready(&node, pod);
+            assert_eq!(volumes.len(), 5, "round {round}");
+            let path =
+                volumes.iter().find(|it| it.name.as_str() == "config").unwrap().path.clone().unwrap().join("key");
+            // The content is that of this life's object, once what the life before wrote is brought up to date.
+            while std::fs::read_to_string(&path).unwrap() != "one" {
+                run(changes.next());
+            }
+        }
+        for pod in &keep {
+            node.remove_pod(pod);
+            run(node.gone(pod)).unwrap();
+        }
+        while !run(node.snapshot()).unwrap().volumes.is_empty() {
+            run(changes.next());
+        }
+        assert_eq!(case.mounts_below("node"), Vec::<PathBuf>::new(), "round {round}");
+        end(node);
+        while run(changes.next()).is_some() {}
+        let left = std::fs::read_dir(root.join("node/pods")).unwrap().count();
+        assert_eq!(left, 0, "round {round}: {left} pods' directories are left");
+    }
+}

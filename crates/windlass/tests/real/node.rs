@@ -1,0 +1,452 @@
+//! The whole of it: pods and objects in, mounted volumes out.
+
+use std::{
+    future::Future,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Pod, Secret},
+    serde_json::{self, Value, json},
+};
+use windlass::{
+    Node,
+    node::{Change, StartError, Volume},
+    objects::{Kind, Reference},
+    token,
+};
+use windlass_core::{ids::PodUid, reason::Code};
+
+use crate::namespace::Case;
+
+crate::tests! {
+    the_volumes_of_a_pod_appear_and_go,
+    a_changed_object_touches_exactly_the_volumes_that_use_it,
+    a_missing_object_is_waited_for_and_then_used_at_once,
+    a_volume_that_is_unmounted_by_hand_is_mounted_again,
+    what_is_mounted_over_a_volume_is_not_handed_out,
+    a_new_process_finds_everything_as_it_was,
+    a_new_process_takes_away_what_nobody_wants_any_more,
+    a_record_of_another_boot_proves_nothing,
+    a_torn_record_is_told_and_the_volume_comes_right,
+    two_processes_cannot_have_the_same_root,
+    a_pod_that_cannot_be_is_refused_with_the_field_named,
+    a_volume_whose_name_leads_elsewhere_is_refused_and_the_others_come,
+    a_token_waits_for_a_provider_with_its_own_reason,
+    a_token_is_renewed_when_it_is_time,
+    a_file_of_a_user_below_an_unmounted_volume_survives_and_is_named,
+    a_node_that_is_dropped_leaves_everything_mounted,
+    a_pod_that_goes_as_soon_as_it_comes_leaves_nothing,
+}
+
+/// Runs a future to its end. The tests' threads have namespaces of their own, so each has a runtime of its own too.
+pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+        // Long enough for any machine: a test that waits in vain says so.
+        tokio::time::timeout(Duration::from_secs(60), future).await.expect("it took longer than a minute")
+    })
+}
+
+pub(crate) fn start(case: &Case) -> Node {
+    start_with(case, token::NoProvider)
+}
+
+fn start_with(case: &Case, provider: impl token::Provider + 'static) -> Node {
+    let builder = Node::builder(case.path("node")).runtime_directory(case.path("run"));
+    builder.node_name("node-1").token_provider(provider).start().unwrap()
+}
+
+/// A pod whose only container mounts all its volumes.
+pub(crate) fn pod(uid: &str, volumes: &Value) -> Pod {
+    let mounts: Vec<Value> = volumes
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| json!({"name": it["name"], "mountPath": format!("/{}", it["name"].as_str().unwrap().len())}))
+        .collect();
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "default", "name": uid, "uid": uid},
+        "spec": {"containers": [{"name": "main", "volumeMounts": mounts}], "volumes": volumes},
+    }))
+    .unwrap()
+}
+
+pub(crate) fn config(name: &str, value: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"namespace": "default", "name": name}, "data": {"key": value}})).unwrap()
+}
+
+pub(crate) fn secret(value: &str) -> Secret {
+    let object = json!({"metadata": {"namespace": "default", "name": "keys"}, "stringData": {"key": value}});
+    serde_json::from_value(object).unwrap()
+}
+
+/// One volume of each kind that needs nothing from outside.
+pub(crate) fn all_kinds() -> Value {
+    json!([
+        {"name": "disk", "emptyDir": {}},
+        {"name": "memory", "emptyDir": {"medium": "Memory"}},
+        {"name": "config", "configMap": {"name": "settings"}},
+        {"name": "secret", "secret": {"secretName": "keys"}},
+        {"name": "host", "hostPath": {"path": "/", "type": "Directory"}},
+    ])
+}
+
+pub(crate) fn ready(node: &Node, pod: &PodUid) -> Vec<Volume> {
+    run(node.ready(pod)).unwrap()
+}
+
+fn path(volumes: &[Volume], name: &str) -> PathBuf {
+    volumes.iter().find(|it| it.name.as_str() == name).unwrap().path.clone().unwrap()
+}
+
+pub(crate) fn end(node: Node) {
+    assert_eq!(run(node.stop(Duration::from_secs(30))), 0, "nothing runs any more");
+}
+
+fn the_volumes_of_a_pod_appear_and_go(case: &Case) {
+    let node = start(case);
+    node.update_object(config("settings", "one"));
+    node.update_object(secret("hunter2"));
+    let uid = node.add_pod(pod("a", &all_kinds())).unwrap();
+    let volumes = ready(&node, &uid);
+    assert_eq!(volumes.len(), 5);
+    assert_eq!(std::fs::read_to_string(path(&volumes, "config").join("key")).unwrap(), "one");
+    assert_eq!(std::fs::read_to_string(path(&volumes, "secret").join("key")).unwrap(), "hunter2");
+    let kind = |name: &str| case.mounted_at(&path(&volumes, name)).map(|it| it.kind.to_string_lossy().into_owned());
+    assert_eq!(kind("memory").as_deref(), Some("tmpfs"));
+    assert_eq!(kind("secret").as_deref(), Some("tmpfs"), "I-12");
+    assert_eq!(kind("disk"), None);
+    assert_eq!(path(&volumes, "host"), PathBuf::from("/"));
+    node.complete();
+    node.remove_pod(&uid);
+    run(node.gone(&uid)).unwrap();
+    assert_eq!(case.mounts_below("node"), Vec::<PathBuf>::new());
+    end(node);
+    assert!(!case.path("node/pods/a/volumes/kubernetes.io~secret/secret").exists());
+}
+
+fn a_changed_object_touches_exactly_the_volumes_that_use_it(case: &Case) {
+    let node = start(case);
+    node.update_object(config("settings", "one"));
+    node.update_object(config("other", "one"));
+    let volume = |name: &str| json!([{"name": "config", "configMap": {"name": name}}]);
+    let (a, b) =
+        (node.add_pod(pod("a", &volume("settings"))).unwrap(), node.add_pod(pod("b", &volume("other"))).unwrap());
+    let (in_a, in_b) = (path(&ready(&node, &a), "config"), path(&ready(&node, &b), "config"));
+    let version = |path: &PathBuf| std::fs::read_link(path.join("..data")).unwrap();
+    let before = version(&in_b);
+    let mut changes = node.changes();
+    node.update_object(config("settings", "two"));
+    let mut touched = Vec::new();
+    while std::fs::read_to_string(in_a.join("key")).unwrap() != "two" {
+        if let Some(Change::Volume { pod: Some(pod), .. }) = run(changes.next()) {
+            touched.push(pod);
+        }
+    }
+    assert!(touched.iter().all(|it| *it == a), "{touched:?}");
+    assert_eq!(version(&in_b), before);
+    end(node);
+}
+
+fn a_missing_object_is_waited_for_and_then_used_at_once(case: &Case) {
+    let node = start(case);
+    let uid = node.add_pod(pod("a", &json!([{"name": "config", "configMap": {"name": "settings"}}]))).unwrap();
+    let error = run(node.sync(&uid, Duration::from_millis(50))).unwrap_err();
+    assert!(error.to_string().starts_with("unmounted volumes=[config], unattached volumes=[]"), "{error}");
+    let explained = run(node.explain(&uid));
+    let codes: Vec<Code> = explained[0].reasons.iter().map(|it| it.code).collect();
+    assert!(codes.contains(&Code::ObjectMissing), "{codes:?}");
+    node.update_object(config("settings", "here"));
+    let volumes = ready(&node, &uid);
+    assert_eq!(std::fs::read_to_string(path(&volumes, "config").join("key")).unwrap(), "here");
+    end(node);
+}
+
+fn a_volume_that_is_unmounted_by_hand_is_mounted_again(case: &Case) {
+    let node = start(case);
+    node.update_object(secret("one"));
+    let uid = node.add_pod(pod("a", &json!([{"name": "secret", "secret": {"secretName": "keys"}}]))).unwrap();
+    let volumes = ready(&node, &uid);
+    let at = path(&volumes, "secret");
+    let mut changes = node.changes();
+    rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).unwrap();
+    let mut seen = Vec::new();
+    loop {
+        if let Some(Change::Volume { code, .. }) = run(changes.next()) {
+            seen.push(code);
+            if code == Code::Mounted {
+                break;
+            }
+        }
+    }
+    assert!(seen.len() > 1, "{seen:?}");
+    assert_eq!(std::fs::read_to_string(at.join("key")).unwrap(), "one");
+    let again = ready(&node, &uid);
+    assert_ne!(again[0].proof, volumes[0].proof);
+    end(node);
+}
+
+fn what_is_mounted_over_a_volume_is_not_handed_out(case: &Case) {
+    let node = start(case);
+    let uid = node.add_pod(pod("a", &json!([{"name": "disk", "emptyDir": {}}]))).unwrap();
+    let at = path(&ready(&node, &uid), "disk");
+    let mut changes = node.changes();
+    case.tmpfs_at(&at);
+    while !matches!(run(changes.next()), Some(Change::Volume { code, .. }) if code != Code::Mounted) {}
+    assert_eq!(run(node.volumes(&uid)), [], "I-4");
+    rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).unwrap();
+    assert_eq!(path(&ready(&node, &uid), "disk"), at);
+    end(node);
+}
+
+fn a_new_process_finds_everything_as_it_was(case: &Case) {
+    let uid = PodUid::from("a");
+    let objects = |node: &Node| {
+        node.update_object(config("settings", "one"));
+        node.update_object(secret("one"));
+    };
+    let node = start(case);
+    objects(&node);
+    node.add_pod(pod("a", &all_kinds())).unwrap();
+    let before = ready(&node, &uid);
+    let version = std::fs::read_link(path(&before, "config").join("..data")).unwrap();
+    end(node);
+    assert_eq!(case.mounts_below("node").len(), 2, "a stop leaves volumes mounted");
+
+    let node = start(case);
+    let mut changes = node.changes();
+    objects(&node);
+    node.add_pod(pod("a", &all_kinds())).unwrap();
+    node.complete();
+    let after = ready(&node, &uid);
+    assert_eq!(after, before, "the same mounts, with the same proof (I-11)");
+    assert_eq!(std::fs::read_link(path(&after, "config").join("..data")).unwrap(), version);
+    end(node);
+    let mut all = Vec::new();
+    while let Some(change) = run(changes.next()) {
+        all.push(change);
+    }
+    let calls = |it: &Change| matches!(it, Change::Volume { code: Code::Publishing | Code::Unpublishing, .. });
+    assert!(!all.iter().any(calls), "no call is made that the state did not need: {all:?}");
+}
+
+fn a_new_process_takes_away_what_nobody_wants_any_more(case: &Case) {
+    let node = start(case);
+    node.update_object(config("settings", "one"));
+    node.update_object(secret("one"));
+    let uid = node.add_pod(pod("a", &all_kinds())).unwrap();
+    ready(&node, &uid);
+    end(node);
+    // A pod that a kubelet left: directories without records.
+    case.directory("node/pods/kubelets/volumes/kubernetes.io~empty-dir/old");
+    case.file("node/pods/kubelets/volumes/kubernetes.io~empty-dir/old/data", "scratch");
+
+    let node = start(case);
+    let mut changes = node.changes();
+    run(node.snapshot()).unwrap();
+    assert_eq!(case.mounts_below("node").len(), 2, "nothing is taken away before the pods are known (I-1)");
+    node.complete();
+    let mut released = Vec::new();
+    while released.len() < 2 {
+        if let Some(Change::PodReleased(pod)) = run(changes.next()) {
+            released.push(pod.to_string());
+        }
+    }
+    released.sort();
+    assert_eq!(released, ["a", "kubelets"]);
+    assert_eq!(case.mounts_below("node"), Vec::<PathBuf>::new());
+    assert!(!case.path("node/pods/kubelets/volumes/kubernetes.io~empty-dir/old").exists());
+    end(node);
+}
+
+fn a_record_of_another_boot_proves_nothing(case: &Case) {
+    let node = start(case);
+    let uid = node.add_pod(pod("a", &json!([{"name": "disk", "emptyDir": {}}]))).unwrap();
+    ready(&node, &uid);
+    end(node);
+    let record = case.path("node/windlass/records/pods/a/volumes/kubernetes.io~empty-dir/disk");
+    let mut value: Value = serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
+    value["proven"]["boot"] = "another".into();
+    std::fs::write(&record, value.to_string()).unwrap();
+    let node = start(case);
+    while !run(node.snapshot()).unwrap().synced {}
+    assert_eq!(run(node.volumes(&uid)), [], "it is uncertain");
+    node.add_pod(pod("a", &json!([{"name": "disk", "emptyDir": {}}]))).unwrap();
+    assert_eq!(ready(&node, &uid).len(), 1);
+    end(node);
+}
+
+fn a_torn_record_is_told_and_the_volume_comes_right(case: &Case) {
+    let node = start(case);
+    node.update_object(secret("one"));
+    let volumes = json!([{"name": "secret", "secret": {"secretName": "keys"}}]);
+    let uid = node.add_pod(pod("a", &volumes)).unwrap();
+    let before = ready(&node, &uid);
+    end(node);
+    let record = case.path("node/windlass/records/pods/a/volumes/kubernetes.io~secret/secret");
+    let text = std::fs::read(&record).unwrap();
+    std::fs::write(&record, &text[..text.len() / 2]).unwrap();
+    let node = start(case);
+    let mut changes = node.changes();
+    node.update_object(secret("one"));
+    node.add_pod(pod("a", &volumes)).unwrap();
+    node.complete();
+    let after = ready(&node, &uid);
+    assert_eq!(after[0].proof, before[0].proof, "the mount that is there is used");
+    node.remove_pod(&uid);
+    run(node.gone(&uid)).unwrap();
+    assert_eq!(case.mounts_below("node"), Vec::<PathBuf>::new());
+    end(node);
+    let mut told = false;
+    while let Some(change) = run(changes.next()) {
+        told |= matches!(&change, Change::Damaged { text } if text.contains("cannot be read"));
+    }
+    assert!(told);
+}
+
+fn two_processes_cannot_have_the_same_root(case: &Case) {
+    let node = start(case);
+    let second = Node::builder(case.path("node")).runtime_directory(case.path("run")).start();
+    assert!(matches!(second, Err(StartError::InUse { .. })));
+    end(node);
+    // The lock goes with the last handle.
+    end(start(case));
+}
+
+fn a_pod_that_cannot_be_is_refused_with_the_field_named(case: &Case) {
+    let node = start(case);
+    for uid in ["..", "a/b", "a\0b", &"x".repeat(300)] {
+        let mut bad = pod("a", &json!([]));
+        bad.metadata.uid = Some(uid.to_owned());
+        let error = node.add_pod(bad).unwrap_err().to_string();
+        assert!(error.starts_with("metadata.uid"), "{error}");
+    }
+    let error = node.add_pod(Pod::default()).unwrap_err().to_string();
+    assert_eq!(error, "pod default/ has no uid");
+    assert_eq!(std::fs::read_dir(case.path("node/pods")).unwrap().count(), 0, "nothing was changed");
+    end(node);
+}
+
+fn a_volume_whose_name_leads_elsewhere_is_refused_and_the_others_come(case: &Case) {
+    let node = start(case);
+    node.update_object(config("settings", "one"));
+    let mut volumes = json!([{"name": "good", "emptyDir": {}}]);
+    for (index, name) in ["..", "../../../etc", "a\0b", &"x".repeat(300)].iter().enumerate() {
+        volumes.as_array_mut().unwrap().push(json!({"name": name, "emptyDir": {}}));
+        let path = ["..data", "./..data", "../x", "a/../../b"][index];
+        let items = json!([{"key": "key", "path": path}]);
+        volumes
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"name": format!("item-{index}"), "configMap": {"name": "settings", "items": items}}));
+    }
+    let uid = node.add_pod(pod("a", &volumes)).unwrap();
+    let mut changes = node.changes();
+    let mut refused = std::collections::BTreeSet::new();
+    while refused.len() < 8 {
+        for it in run(node.explain(&uid)) {
+            if it.reasons.iter().any(|it| it.code == Code::InputInvalid) {
+                refused.insert(it.volume.to_string());
+            }
+        }
+        if refused.len() < 8 {
+            run(changes.next());
+        }
+    }
+    let names: Vec<String> = run(node.volumes(&uid)).iter().map(|it| it.name.to_string()).collect();
+    assert!(names.is_empty() || names == ["good"], "{names:?}");
+    end(node);
+}
+
+/// P-125: whoever has no provider says so, with a code of its own.
+fn a_token_waits_for_a_provider_with_its_own_reason(case: &Case) {
+    let node = start(case);
+    let token = json!([{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]);
+    let uid = node.add_pod(pod("a", &token)).unwrap();
+    let mut changes = node.changes();
+    loop {
+        let explained = run(node.explain(&uid));
+        if explained.iter().flat_map(|it| &it.reasons).any(|it| it.code == Code::TokenMissing) {
+            break;
+        }
+        run(changes.next());
+    }
+    end(node);
+}
+
+/// Gives tokens that have to be renewed soon.
+struct Short(std::sync::atomic::AtomicU64);
+
+impl token::Provider for Short {
+    fn token(&self, _: &token::Request, now: SystemTime) -> Result<token::Token, token::Error> {
+        let count = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        // The first is as good as expired, the others live long.
+        let life = if count == 0 { Duration::from_millis(1) } else { Duration::from_secs(36_000) };
+        Ok(token::Token::new(&format!("token {count}"), now, now + life))
+    }
+}
+
+fn a_token_is_renewed_when_it_is_time(case: &Case) {
+    let node = start_with(case, Short(0.into()));
+    let token = json!([{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]);
+    let uid = node.add_pod(pod("a", &token)).unwrap();
+    let file = path(&ready(&node, &uid), "token").join("token");
+    let mut changes = node.changes();
+    while std::fs::read_to_string(&file).unwrap() != "token 1" {
+        run(changes.next());
+    }
+    end(node);
+}
+
+fn a_file_of_a_user_below_an_unmounted_volume_survives_and_is_named(case: &Case) {
+    let node = start(case);
+    node.update_object(secret("one"));
+    let uid = node.add_pod(pod("a", &json!([{"name": "secret", "secret": {"secretName": "keys"}}]))).unwrap();
+    let at = path(&ready(&node, &uid), "secret");
+    end(node);
+    rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).unwrap();
+    std::fs::write(at.join("precious"), "data").unwrap();
+
+    let node = start(case);
+    node.complete();
+    let mut changes = node.changes();
+    let mut named = false;
+    while !named {
+        let snapshot = run(node.snapshot()).unwrap();
+        let reasons = snapshot.volumes.iter().flat_map(|it| it.mounts.iter().flat_map(|it| &it.reasons));
+        named = reasons.into_iter().any(|it| it.code == Code::InTheWay && it.text.contains("precious"));
+        if !named {
+            run(changes.next());
+        }
+    }
+    assert_eq!(std::fs::read_to_string(at.join("precious")).unwrap(), "data", "I-5");
+    end(node);
+}
+
+fn a_node_that_is_dropped_leaves_everything_mounted(case: &Case) {
+    let node = start(case);
+    node.update_object(secret("one"));
+    let uid = node.add_pod(pod("a", &json!([{"name": "secret", "secret": {"secretName": "keys"}}]))).unwrap();
+    ready(&node, &uid);
+    let mut changes = node.changes();
+    node.remove_object(&Reference::new(Kind::Node, "", "none"));
+    drop(node);
+    while run(changes.next()).is_some() {}
+    assert_eq!(case.mounts_below("node").len(), 1);
+}
+
+fn a_pod_that_goes_as_soon_as_it_comes_leaves_nothing(case: &Case) {
+    for _ in 0..20 {
+        let node = start(case);
+        node.complete();
+        // Before the disk is looked at, and after.
+        for index in 0..20 {
+            let uid = node.add_pod(pod(&format!("pod-{index}"), &json!([{"name": "disk", "emptyDir": {}}]))).unwrap();
+            node.remove_pod(&uid);
+            run(node.gone(&uid)).unwrap();
+        }
+        end(node);
+        assert_eq!(std::fs::read_dir(case.path("node/pods")).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,88 @@
+//! One volume of one pod, as the engine would have it made and taken away.
+
+use std::sync::Arc;
+
+use k8s_openapi::{
+    api::core::v1::Pod,
+    serde_json::{self, Value, json},
+};
+use windlass::{
+    catalogue::{Catalogue, Drivers, Kind},
+    layout::Slot,
+    plugin::{self, Failure, Made, Plugin, Publish, Unpublish, Want},
+    resolve::{Given, Resolver, Settings},
+};
+use windlass_core::{
+    ids::{PodUid, Version},
+    operation::Earlier,
+    spec::{self, Access, Phase, VolumeSpec},
+};
+
+use crate::namespace::Case;
+
+/// The uid of every pod.
+pub(crate) const POD: &str = "uid";
+
+/// A volume that is resolved.
+pub(crate) struct Volume {
+    pub(crate) spec: Arc<VolumeSpec>,
+    pub(crate) slot: Slot,
+    want: Want,
+    uid: PodUid,
+    access: Access,
+    kind: Kind,
+}
+
+impl Volume {
+    /// The volume `v` of a pod whose only container mounts it. The object has what goes into `spec` besides.
+    pub(crate) fn new(case: &Case, source: Value, spec: Value) -> Self {
+        let mut volume = source;
+        volume["name"] = "v".into();
+        let mut manifest = json!({
+            "metadata": {"namespace": "default", "name": "pod", "uid": POD},
+            "spec": {
+                "containers": [{"name": "main", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+                "volumes": [volume],
+            },
+        });
+        let Value::Object(spec) = spec else { panic!("{spec} is no object") };
+        manifest["spec"].as_object_mut().unwrap().extend(spec);
+        let mut pod: Pod = serde_json::from_value(manifest).unwrap();
+        windlass::defaults::pod(&mut pod);
+        Self::of(case, pod)
+    }
+
+    /// The only volume of a pod.
+    pub(crate) fn of(case: &Case, pod: Pod) -> Self {
+        let (settings, catalogue, drivers) = (Settings::new("node-1"), Catalogue::default(), Drivers::new());
+        let objects = case.scene.objects.read().unwrap();
+        let resolver = Resolver { settings: &settings, catalogue: &catalogue, drivers: &drivers, objects: &*objects };
+        let given = Given { source: "test".into(), version: Version::NONE, phase: Phase::Running };
+        let mut resolved = resolver.resolve(&pod, given).unwrap();
+        let spec::Want::Volume(used) = &resolved.pod.volumes[0].want else { panic!("{:?}", resolved.pod.volumes) };
+        let spec = Arc::clone(&used.spec);
+        let detail = resolved.details.remove(0);
+        let uid = resolved.pod.uid.clone();
+        Self {
+            slot: Slot::of(&uid, &spec).unwrap(),
+            spec,
+            uid,
+            access: used.access,
+            kind: detail.kind,
+            want: Want::new(&Arc::new(pod), &Arc::new(detail), &objects, "node-1"),
+        }
+    }
+
+    fn plugin(&self) -> &'static dyn Plugin {
+        plugin::of(self.kind).unwrap()
+    }
+
+    pub(crate) fn publish(&self, case: &Case, after: Earlier) -> Result<Made, Failure> {
+        let Self { spec, slot, want, uid, access, kind: _ } = self;
+        self.plugin().publish(&case.scene, &Publish { spec, slot, uid, want, access: *access, after })
+    }
+
+    pub(crate) fn unpublish(&self, case: &Case, made: Option<&Made>) -> Result<(), Failure> {
+        self.plugin().unpublish(&case.scene, &Unpublish { spec: &self.spec, slot: &self.slot, made })
+    }
+}
