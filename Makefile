@@ -26,12 +26,17 @@ demo: setup-build ## Show the engine at work on a simulated node
 	@cargo run --release --quiet $(LOCKED) --package windlass-sim -- demo
 
 .PHONY: test
-test: setup-check format-check lint doc unit simulate deny ## Run every check: format, lints, docs, tests, simulation, dependencies (SEEDS=n)
+test: setup-check format-check lint doc unit golden simulate deny ## Run every check: format, lints, docs, tests, golden cases, simulation, dependencies (SEEDS=n)
 	@echo '==> all passed'
 
 .PHONY: sim
 sim: setup-build ## Simulate many node lives (SEEDS=n FROM=first DAYS=n)
 	@$(SIM) run --seeds $(or $(SEEDS),$(SIM_SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(DAYS),--days $(DAYS))
+
+.PHONY: golden
+golden: setup-check ## Compare what is mounted with what the kubelet mounts, as root (CASES="name ...")
+	@echo '==> golden'
+	@tests/golden/run.sh $(CASES)
 
 .PHONY: bench
 bench: setup-build ## Measure the engine and print a table

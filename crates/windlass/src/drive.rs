@@ -78,6 +78,7 @@ pub(crate) struct Drive {
     catalogue: Catalogue,
     drivers: Drivers,
     source: SourceName,
+    keep_directories: bool,
     began: Instant,
     inbox: Sender<Message>,
     changes: broadcast::Sender<Change>,
@@ -123,13 +124,15 @@ pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) catalogue: Catalogue,
     pub(crate) source: SourceName,
+    pub(crate) keep_directories: bool,
     pub(crate) inbox: Sender<Message>,
     pub(crate) changes: broadcast::Sender<Change>,
 }
 
 impl Drive {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { engine, executor, workers, memory, settings, catalogue, source, inbox, changes } = parts;
+        let Parts { engine, executor, workers, memory, settings, catalogue, source, keep_directories, inbox, changes } =
+            parts;
         Self {
             engine,
             executor,
@@ -139,6 +142,7 @@ impl Drive {
             catalogue,
             drivers: Drivers::new(),
             source,
+            keep_directories,
             began: Instant::now(),
             inbox,
             changes,
@@ -375,6 +379,12 @@ impl Drive {
             return;
         }
         self.executor.live.lock().unwrap_or_else(PoisonError::into_inner).remove(pod);
+        let work = if self.keep_directories { Executor::forget_pod } else { Executor::remove_pod };
+        self.chore(pod.clone(), work);
+    }
+
+    /// Removes the directory of a pod, if the pod has gone.
+    pub(crate) fn remove_directory(&mut self, pod: &PodUid) {
         self.chore(pod.clone(), Executor::remove_pod);
     }
 

@@ -320,43 +320,60 @@ impl Executor {
     /// Makes a pod's directory, if the pod is still there.
     pub(crate) fn make_pod(&self, pod: &PodUid) -> Result<(), Failure> {
         let name = Name::new("metadata.uid", pod.as_str())?;
-        let lock = self.lock(pod);
-        let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.is_live(pod) {
-            self.scene.layout.make_pod(&name)?;
-        }
-        Ok(())
+        self.alone_with(pod, || {
+            if self.is_live(pod) {
+                self.scene.layout.make_pod(&name)?;
+            }
+            Ok(())
+        })
     }
 
     /// Removes what windlass made of a pod's directory, if the pod is gone: empty directories alone (E-530..E-536). What
     /// others put there stays, and so do its parents.
     pub(crate) fn remove_pod(&self, pod: &PodUid) -> Result<(), Failure> {
         let name = Name::new("metadata.uid", pod.as_str())?;
-        let lock = self.lock(pod);
-        let held = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_live(pod) {
-            if let Some(place) = self.scene.layout.find(&Path::new("pods").join(name.as_path()))? {
+        self.alone_with(pod, || {
+            if !self.is_live(pod)
+                && let Some(place) = self.scene.layout.find(&Path::new("pods").join(name.as_path()))?
+            {
                 for directory in ["volumes", "volumeDevices", "volume-subpaths", "plugins"] {
                     remove::empty_directories(&place, &Name::new("directory", directory)?)?;
                 }
                 remove_if_empty(&self.scene.layout.pods()?, &name)?;
             }
-            self.records.forget_pod(pod)?;
-        }
-        drop(held);
-        let mut pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
-        if pods.get(pod).is_some_and(|it| Arc::strong_count(it) <= 2) {
-            pods.remove(pod);
-        }
-        Ok(())
+            Ok(())
+        })?;
+        self.forget_pod(pod)
+    }
+
+    /// Removes what is left of a pod's records, if the pod is gone: empty directories.
+    pub(crate) fn forget_pod(&self, pod: &PodUid) -> Result<(), Failure> {
+        self.alone_with(pod, || {
+            if !self.is_live(pod) {
+                self.records.forget_pod(pod)?;
+            }
+            Ok(())
+        })
     }
 
     fn is_live(&self, pod: &PodUid) -> bool {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).contains(pod)
     }
 
-    fn lock(&self, pod: &PodUid) -> Arc<Mutex<()>> {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner).entry(pod.clone()).or_default().clone()
+    /// Nobody else makes or removes the directory of this pod meanwhile.
+    fn alone_with<T>(&self, pod: &PodUid, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        let pods = || self.pods.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = pods().entry(pod.clone()).or_default().clone();
+        let result = {
+            let _alone = lock.lock().unwrap_or_else(PoisonError::into_inner);
+            work()
+        };
+        // Nobody but this and the map has it: it is not needed before the pod comes again.
+        let mut pods = pods();
+        if Arc::strong_count(&lock) <= 2 {
+            pods.remove(pod);
+        }
+        result
     }
 }
 

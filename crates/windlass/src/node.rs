@@ -238,6 +238,7 @@ pub struct Builder {
     catalogue: Catalogue,
     tokens: Arc<dyn token::Provider>,
     keep_terminated: bool,
+    keep_directories: bool,
     limits: Limits,
 }
 
@@ -276,6 +277,13 @@ impl Builder {
     /// Whether finished pods keep their volumes until they are removed. The default is no.
     pub fn keep_terminated(mut self, keep: bool) -> Self {
         self.keep_terminated = keep;
+        self
+    }
+
+    /// Leaves the directories of pods that have gone where they are, until [`Node::remove_pod_directory`]: for a program that
+    /// keeps things of its own in them. By default they are removed with the last volume.
+    pub fn keep_pod_directories(mut self) -> Self {
+        self.keep_directories = true;
         self
     }
 
@@ -337,6 +345,7 @@ impl Builder {
             settings: self.settings,
             catalogue: self.catalogue,
             source: SOURCE.into(),
+            keep_directories: self.keep_directories,
             inbox: inbox.clone(),
             changes: changes.clone(),
         });
@@ -362,6 +371,7 @@ impl Node {
             catalogue: Catalogue::default(),
             tokens: Arc::new(NoProvider),
             keep_terminated: false,
+            keep_directories: false,
             limits: Limits::default(),
         }
     }
@@ -386,6 +396,13 @@ impl Node {
     pub fn pod_is_ending(&self, pod: &PodUid) {
         let pod = pod.clone();
         self.send(move |drive| drive.remove_pod(&pod, Containers::MayRun));
+    }
+
+    /// Removes what windlass made of the directory of a pod that has gone: empty directories alone. Needed only with
+    /// [`Builder::keep_pod_directories`].
+    pub fn remove_pod_directory(&self, pod: &PodUid) {
+        let pod = pod.clone();
+        self.send(move |drive| drive.remove_directory(&pod));
     }
 
     /// All pods that are to be on this node have been added once since it was started. What is found on disk of other pods

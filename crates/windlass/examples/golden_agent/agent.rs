@@ -63,6 +63,8 @@ impl Agent {
             .state_directory(&place.state)
             .runtime_directory(&place.runtime)
             .token_provider(Tokens)
+            // As with the kubelet, where another part removes them later.
+            .keep_pod_directories()
             .start()?;
         log(&node);
         for object in world.objects.values() {

@@ -38,6 +38,7 @@ crate::tests! {
     a_file_of_a_user_below_an_unmounted_volume_survives_and_is_named,
     a_node_that_is_dropped_leaves_everything_mounted,
     a_pod_that_goes_as_soon_as_it_comes_leaves_nothing,
+    a_pods_directory_stays_if_that_is_wanted_until_it_is_told_to_go,
 }
 
 /// Runs a future to its end. The tests' threads have namespaces of their own, so each has a runtime of its own too.
@@ -449,4 +450,20 @@ fn a_pod_that_goes_as_soon_as_it_comes_leaves_nothing(case: &Case) {
         end(node);
         assert_eq!(std::fs::read_dir(case.path("node/pods")).unwrap().count(), 0);
     }
+}
+
+fn a_pods_directory_stays_if_that_is_wanted_until_it_is_told_to_go(case: &Case) {
+    let builder = Node::builder(case.path("node")).runtime_directory(case.path("run"));
+    let node = builder.keep_pod_directories().start().unwrap();
+    node.complete();
+    let uid = node.add_pod(pod("a", &json!([{"name": "disk", "emptyDir": {}}]))).unwrap();
+    ready(&node, &uid);
+    case.file("node/pods/a/etc-hosts", "of the embedding program");
+    node.remove_pod(&uid);
+    run(node.gone(&uid)).unwrap();
+    assert!(case.path("node/pods/a/volumes/kubernetes.io~empty-dir").exists());
+    node.remove_pod_directory(&uid);
+    end(node);
+    let left: Vec<_> = std::fs::read_dir(case.path("node/pods/a")).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(left, ["etc-hosts"]);
 }

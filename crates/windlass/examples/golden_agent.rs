@@ -3,8 +3,11 @@
 //! It is also what a program that embeds windlass looks like: objects and pods go in, volumes are awaited, and paths come
 //! out. It knows nothing of what a case expects.
 
+#[path = "golden_agent/agent.rs"]
 mod agent;
+#[path = "golden_agent/manifests.rs"]
 mod manifests;
+#[path = "golden_agent/protocol.rs"]
 mod protocol;
 
 use std::{
@@ -29,6 +32,9 @@ struct Arguments {
     /// Where volumes are mounted. What windlass keeps for itself lies beside it.
     #[arg(long)]
     root: PathBuf,
+    /// Where drivers register. No volume type that this agent has needs a driver, so nothing is read there.
+    #[arg(long)]
+    registry: Option<PathBuf>,
     /// Pods that run from the start: NAMESPACE/NAME, comma separated.
     #[arg(long, value_delimiter = ',', default_value = "")]
     pods: Vec<String>,
@@ -36,6 +42,9 @@ struct Arguments {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
+    if let Some(registry) = &arguments.registry {
+        eprintln!("{} is not read: there are no volumes of drivers here", registry.display());
+    }
     // The node works on threads of its own; this runtime only waits for it.
     let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
     let world = Manifests::read(&arguments.manifests)?;

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Runs the golden cases on windlass: all, or those that are named. What cannot be run here is said.
+set -eu
+
+cd "$(dirname "$0")/../.."
+
+skip() {
+    echo "SKIPPED: $*"
+    exit 0
+}
+
+[ "$(id -u)" -eq 0 ] || skip "the golden cases were not run, for they mount file systems and that takes root."
+command -v python3 >/dev/null || skip "the golden cases were not run, for python3 is missing."
+unshare --mount true 2>/dev/null || skip "the golden cases were not run, for this root may not make a mount namespace."
+
+if [ $# -eq 0 ] && [ ! -e /dev/loop-control ]; then
+    for case in tests/golden/*/expected.json; do
+        case=${case%/expected.json}
+        name=${case##*/}
+        if grep -q losetup "$case/setup.sh" 2>/dev/null; then
+            echo "SKIPPED: $name was not run, for there are no loop devices here."
+        else
+            set -- "$@" "$name"
+        fi
+    done
+fi
+
+cargo build --release --locked --package windlass --example golden_agent
+target=$(cargo metadata --format-version 1 --no-deps --locked |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
+# A case mostly waits for the disk to stay as it is, so more of them run than there are processors.
+tests/golden/run_cases.py --jobs "$((2 * $(nproc)))" \
+    --agent "'$target/release/examples/golden_agent' --manifests {manifests} --root {root} --registry {registry} --pods={pods}" "$@"
