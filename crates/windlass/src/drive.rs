@@ -552,6 +552,16 @@ impl Drive {
             self.completed = true;
             return;
         }
+        let was_partial = {
+            let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
+            memory.set_partial(false)
+        };
+        if was_partial {
+            // What has not been told of by now does not exist.
+            let mut pods: Vec<PodUid> = self.pods.keys().cloned().collect();
+            pods.sort();
+            self.apply_all(pods);
+        }
         let source = self.source.clone();
         self.tell(Event::SourceComplete { source, version: Version::NONE, containers: Containers::Stopped });
     }

@@ -101,7 +101,7 @@ impl Executor {
         let Some(want) = &job.want else { return Err(nobody(spec)) };
         let told = |failure: Failure| self.tell_failure(request.pod, spec, failure);
         self.check_refusal(want).inspect_err(|failure| {
-            self.scene.tell.warning(request.pod, failed_reason(spec), failure.text.as_str());
+            self.scene.tell.warning(request.pod, refused_reason(want, spec), failure.text.as_str());
         })?;
         let plugin = plugin_of(spec)?;
         let slot = Slot::of(request.pod, spec).map_err(|error| told(Failure::open(&error).nothing_left()))?;
@@ -163,7 +163,7 @@ impl Executor {
             self.tell_step(&uid, spec, step, failure)
         };
         self.check_refusal(want).inspect_err(|failure| {
-            self.scene.tell.warning(&uid, failed_reason(spec), failure.text.as_str());
+            self.scene.tell.warning(&uid, refused_reason(want, spec), failure.text.as_str());
         })?;
         let plugin = plugin_of(spec)?;
         let key = Key::Stage(spec.id.clone());
@@ -429,6 +429,14 @@ fn plugin_of(spec: &VolumeSpec) -> Result<&'static dyn Plugin, Failure> {
 
 fn nobody(spec: &VolumeSpec) -> Failure {
     Failure::refused(Cause::Other, format!("no pod wants {} any more", spec.id))
+}
+
+/// The kubelet says `FailedMount` of a device on the wrong node too (E-268).
+fn refused_reason(want: &Want, spec: &VolumeSpec) -> &'static str {
+    match &want.detail.refusal {
+        Some(refusal) if refusal.step.contains("NodeAffinity") => "FailedMount",
+        Some(_) | None => failed_reason(spec),
+    }
 }
 
 fn failed_reason(spec: &VolumeSpec) -> &'static str {

@@ -159,6 +159,8 @@ pub struct Memory {
     /// What immutable objects have become meanwhile: something else, or nothing.
     hidden: BTreeMap<Reference, Option<Object>>,
     dependents: Dependents,
+    /// Whether objects that exist may not have been put yet.
+    partial: bool,
 }
 
 #[derive(Clone)]
@@ -189,6 +191,20 @@ impl Memory {
             failures: BTreeMap::new(),
             hidden: BTreeMap::new(),
             dependents: Dependents::default(),
+            partial: false,
+        }
+    }
+
+    /// Whether objects that exist may not have been put yet. While that is so, it cannot be said of a config map or a secret
+    /// that it does not exist, and nothing that shows it is taken away (I-1). Answers how it was before.
+    pub fn set_partial(&mut self, partial: bool) -> bool {
+        std::mem::replace(&mut self.partial, partial)
+    }
+
+    fn missing<T>(&self, reference: &Reference) -> Lookup<T> {
+        match reference.kind() {
+            Kind::ConfigMap | Kind::Secret if self.partial => Lookup::Unavailable("it has not been told of yet".into()),
+            _ => Lookup::Absent,
         }
     }
 
@@ -236,7 +252,7 @@ impl Memory {
         match (self.failures.get(reference), self.objects.get(reference)) {
             (Some(text), _) => Lookup::Unavailable(text.clone()),
             (None, Some(entry)) => Lookup::Found(&entry.object),
-            (None, None) => Lookup::Absent,
+            (None, None) => self.missing(reference),
         }
     }
 
@@ -293,7 +309,7 @@ impl Objects for Memory {
         match (self.objects.get(object), self.failures.get(object)) {
             (Some(entry), _) => Lookup::Found(entry.version),
             (None, Some(text)) => Lookup::Unavailable(text.clone()),
-            (None, None) => Lookup::Absent,
+            (None, None) => self.missing(object),
         }
     }
 }
@@ -388,6 +404,18 @@ mod tests {
         assert_eq!(memory.version(&settings()), before);
         assert_eq!(memory.put(config("1", None)), pods(&["a", "b"]), "it can be read again");
         assert!(matches!(memory.get(&settings()), Lookup::Found(_)));
+    }
+
+    /// I-1.
+    #[test]
+    fn what_has_not_been_told_of_is_not_said_to_be_absent_before_all_is_told() {
+        let mut memory = Memory::new([1, 2]);
+        memory.set_partial(true);
+        assert!(matches!(memory.get(&settings()), Lookup::Unavailable(_)));
+        assert!(matches!(memory.version(&settings()), Lookup::Unavailable(_)));
+        assert_eq!(memory.node("node-1"), Lookup::Absent, "no volume shows it");
+        memory.set_partial(false);
+        assert_eq!(memory.get(&settings()), Lookup::Absent);
     }
 
     /// P-110.

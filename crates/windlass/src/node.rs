@@ -307,7 +307,9 @@ impl Builder {
         let records = Records::open(&state).map_err(failed)?;
         let boot = read("/proc/sys/kernel/random/boot_id")?;
         let key = key(&self.runtime, layout.path());
-        let memory = Arc::new(RwLock::new(Memory::new(key)));
+        let mut memory = Memory::new(key);
+        memory.set_partial(true);
+        let memory = Arc::new(RwLock::new(memory));
         let (changes, _) = broadcast::channel(4096);
         // Weak: a call that hangs keeps what it works with, and must not keep the stream of changes open.
         let listeners = changes.downgrade();
@@ -405,8 +407,9 @@ impl Node {
         self.send(move |drive| drive.remove_directory(&pod));
     }
 
-    /// All pods that are to be on this node have been added once since it was started. What is found on disk of other pods
-    /// is taken away from now on, and nothing is before (I-1).
+    /// All pods that are to be on this node, and the objects they name, have been given once since it was started. What is
+    /// found on disk of other pods is taken away from now on, and nothing is before (I-1); a config map or secret that was
+    /// not given does not exist.
     pub fn complete(&self) {
         self.send(Drive::complete);
     }

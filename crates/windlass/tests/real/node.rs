@@ -24,6 +24,7 @@ crate::tests! {
     the_volumes_of_a_pod_appear_and_go,
     a_changed_object_touches_exactly_the_volumes_that_use_it,
     a_missing_object_is_waited_for_and_then_used_at_once,
+    an_optional_object_that_is_given_late_after_a_restart_takes_nothing_away,
     a_volume_that_is_unmounted_by_hand_is_mounted_again,
     what_is_mounted_over_a_volume_is_not_handed_out,
     a_new_process_finds_everything_as_it_was,
@@ -161,6 +162,34 @@ fn a_missing_object_is_waited_for_and_then_used_at_once(case: &Case) {
     node.update_object(config("settings", "here"));
     let volumes = ready(&node, &uid);
     assert_eq!(std::fs::read_to_string(path(&volumes, "config").join("key")).unwrap(), "here");
+    end(node);
+}
+
+/// I-1: that an object has not been given yet does not say that it is gone.
+fn an_optional_object_that_is_given_late_after_a_restart_takes_nothing_away(case: &Case) {
+    let volumes = json!([{"name": "config", "configMap": {"name": "settings", "optional": true}}]);
+    let node = start(case);
+    node.update_object(config("settings", "one"));
+    let uid = node.add_pod(pod("a", &volumes)).unwrap();
+    let file = path(&ready(&node, &uid), "config").join("key");
+    end(node);
+
+    let node = start(case);
+    let mut changes = node.changes();
+    node.add_pod(pod("a", &volumes)).unwrap();
+    ready(&node, &uid);
+    // The refresh that the missing object asks for is tried, and refused.
+    loop {
+        match run(changes.next()) {
+            Some(Change::Event(event)) if event.message.contains("has not been told of yet") => break,
+            _ => {}
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
+    node.complete();
+    while file.exists() {
+        run(changes.next());
+    }
     end(node);
 }
 
