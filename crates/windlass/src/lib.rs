@@ -3,6 +3,39 @@
 //! [`Node`] is where to begin: it is given pods and the objects they name, mounts their volumes, keeps them current and
 //! takes them away again. It decides with [`windlass_core`] and touches the system with [`windlass_linux`]; the volume
 //! types stand between them, a file each, in [`plugin`].
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use windlass::{Node, manifest::{self, Document}};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let node = Node::builder("/var/lib/example").node_name("node-1").start()?;
+//!
+//! let manifests = std::fs::read("web.yaml")?;
+//! let mut pods = Vec::new();
+//! for document in manifest::read(&manifests)? {
+//!     match document {
+//!         Document::Pod(pod) => pods.push(node.add_pod(*pod)?),
+//!         Document::Object(object) => node.update_object(object),
+//!         Document::Other(other) => eprintln!("skipped: {other}"),
+//!     }
+//! }
+//! // That was all: what is on disk of other pods may go.
+//! node.complete();
+//!
+//! for pod in &pods {
+//!     for volume in node.ready(pod).await? {
+//!         println!("{} is at {:?}, read-only: {}", volume.name, volume.path, volume.read_only);
+//!     }
+//! }
+//! // Ends in order and leaves the volumes mounted; the next start finds them.
+//! node.stop(Duration::from_secs(10)).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A pod whose volumes do not come says why: [`Node::explain`]. One that has gone is told by [`Node::remove_pod`], and
+//! [`Node::gone`] waits until nothing of it is left.
 
 pub mod node;
 pub use node::Node;
