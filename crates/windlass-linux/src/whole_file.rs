@@ -123,8 +123,13 @@ pub enum Step {
     SyncDirectory,
 }
 
-/// How names of files begin that are not in place yet. [`names`] does not tell them.
+/// How names of files begin that are not in place yet.
 const UNFINISHED: &str = "..new-";
+
+/// How those of this process begin. What an earlier process of the same number left is written over.
+fn ours() -> String {
+    format!("{UNFINISHED}{}-", std::process::id())
+}
 
 /// Makes these the contents of a file.
 pub fn write(directory: &Place, name: &Name, contents: &[u8], survives: Survives) -> Result<(), Error> {
@@ -139,9 +144,8 @@ pub fn write_observed(
     survives: Survives,
     before: &mut dyn FnMut(Step),
 ) -> Result<(), Error> {
-    // Unique within the process; what an earlier process left under the same name is written over.
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let unfinished = PathBuf::from(format!("{UNFINISHED}{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+    let unfinished = PathBuf::from(format!("{}{}", ours(), NEXT.fetch_add(1, Ordering::Relaxed)));
     let path = directory.path().join(name.as_path());
     let write = |source| Error::Write { path: path.clone(), source };
     before(Step::Make);
@@ -208,7 +212,7 @@ pub fn remove(directory: &Place, name: &Name) -> Result<(), Error> {
     }
 }
 
-/// The names in a directory, sorted. Files that a process did not finish are removed on the way.
+/// The names in a directory, sorted.
 pub fn names(directory: &Place) -> Result<Vec<Name>, Error> {
     let list = |source| Error::List { path: directory.path().into(), source };
     let readable = reopen(directory).map_err(list)?;
@@ -216,14 +220,24 @@ pub fn names(directory: &Place) -> Result<Vec<Name>, Error> {
     for entry in rustix::fs::Dir::new(readable).map_err(list)? {
         let entry = entry.map_err(list)?;
         // All but `.` and `..` are names.
-        let Ok(name) = Name::new("entry", OsStr::from_bytes(entry.file_name().to_bytes())) else { continue };
-        if name.as_bytes().starts_with(UNFINISHED.as_bytes()) {
-            let _ = rustix::fs::unlinkat(directory, name.as_path(), AtFlags::empty());
-        } else {
-            names.push(name);
-        }
+        names.extend(Name::new("entry", OsStr::from_bytes(entry.file_name().to_bytes())));
     }
     names.sort();
+    Ok(names)
+}
+
+/// The names in a directory that holds only files of [`write()`]. What other processes did not finish is removed, so there
+/// must be none that writes.
+pub fn swept_names(directory: &Place) -> Result<Vec<Name>, Error> {
+    let mut names = names(directory)?;
+    let ours = ours();
+    names.retain(|name| {
+        let unfinished = name.as_bytes().starts_with(UNFINISHED.as_bytes());
+        if unfinished && !name.as_bytes().starts_with(ours.as_bytes()) {
+            let _ = rustix::fs::unlinkat(directory, name.as_path(), AtFlags::empty());
+        }
+        !unfinished
+    });
     Ok(names)
 }
 
@@ -296,7 +310,12 @@ mod tests {
                 let contents = read(&place, &file, 100).unwrap().unwrap();
                 let renamed = matches!(seen.last(), Some(Step::SyncDirectory)) || ended.is_ok();
                 assert_eq!(contents, if renamed { b"new contents".as_slice() } else { b"old" }, "ended at {end_at}");
-                assert_eq!(names(&place).unwrap(), [file]);
+                // As another process would see it.
+                for name in names(&place).unwrap() {
+                    let other = name.to_string().replace(&ours(), "..new-0-");
+                    std::fs::rename(directory.path().join(name.as_path()), directory.path().join(other)).unwrap();
+                }
+                assert_eq!(swept_names(&place).unwrap(), [file]);
                 assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "what was left is swept up");
                 if ended.is_ok() {
                     break;

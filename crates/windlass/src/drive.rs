@@ -12,6 +12,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1 as api;
+use rustix::fd::OwnedFd;
 use tokio::sync::{broadcast, oneshot};
 use windlass_core::{
     Engine, Event, Operation,
@@ -20,7 +21,7 @@ use windlass_core::{
     ids::{ObjectName, OperationId, PodUid, SourceName, Time, Version, VolumeId, WaiterId},
     notice::Notice,
     operation::{Action, Cause, Kind as ActionKind, Outcome, Proof, Trouble},
-    spec::{Phase, Want as VolumeWant},
+    spec::{Access, Phase, Want as VolumeWant},
 };
 use windlass_linux::{
     table,
@@ -39,16 +40,21 @@ use crate::{
     resolve::{Detail, Given, Resolver, Settings},
 };
 
+/// Held by whoever changes anything below the root, a call that hangs too, so that no other node begins to work there.
+pub(crate) type Locks = Arc<[OwnedFd; 2]>;
+
 /// Something for the driving thread to do. It must not block.
 pub(crate) type Message = Box<dyn FnOnce(&mut Drive) + Send>;
 
-/// How long after a failed attempt the disk is read again.
+/// How long after the first failed attempt the disk is read again; twice as long after each, up to 32 times.
 const READ_AGAIN: Duration = Duration::from_secs(5);
 
 /// A pod as it was given.
 struct Known {
     pod: Arc<api::Pod>,
     details: BTreeMap<VolumeId, Arc<Detail>>,
+    /// It has left, and its containers may still run: it keeps what it has and gets nothing new.
+    ending: bool,
 }
 
 /// Content that expires rather than changes.
@@ -79,6 +85,7 @@ pub(crate) struct Drive {
     drivers: Drivers,
     source: SourceName,
     keep_directories: bool,
+    locks: Locks,
     began: Instant,
     inbox: Sender<Message>,
     changes: broadcast::Sender<Change>,
@@ -103,6 +110,8 @@ pub(crate) struct Drive {
     looked: bool,
     /// How many pods' directories are being made or removed.
     chores: usize,
+    /// How often the disk could not be read.
+    unreadable: u32,
     /// Whether all pods were given before that.
     completed: bool,
     stopping: Option<Stopping>,
@@ -112,7 +121,7 @@ pub(crate) struct Drive {
 struct Stopping {
     until: Time,
     /// Told how many operations still ran.
-    done: Option<oneshot::Sender<usize>>,
+    done: Vec<oneshot::Sender<usize>>,
 }
 
 /// What a drive begins with.
@@ -125,14 +134,26 @@ pub(crate) struct Parts {
     pub(crate) catalogue: Catalogue,
     pub(crate) source: SourceName,
     pub(crate) keep_directories: bool,
+    pub(crate) locks: Locks,
     pub(crate) inbox: Sender<Message>,
     pub(crate) changes: broadcast::Sender<Change>,
 }
 
 impl Drive {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { engine, executor, workers, memory, settings, catalogue, source, keep_directories, inbox, changes } =
-            parts;
+        let Parts {
+            engine,
+            executor,
+            workers,
+            memory,
+            settings,
+            catalogue,
+            source,
+            keep_directories,
+            locks,
+            inbox,
+            changes,
+        } = parts;
         Self {
             engine,
             executor,
@@ -143,6 +164,7 @@ impl Drive {
             drivers: Drivers::new(),
             source,
             keep_directories,
+            locks,
             began: Instant::now(),
             inbox,
             changes,
@@ -158,6 +180,7 @@ impl Drive {
             alarms: BTreeSet::new(),
             looked: false,
             chores: 0,
+            unreadable: 0,
             completed: false,
             stopping: None,
         }
@@ -167,6 +190,7 @@ impl Drive {
     pub(crate) fn run(mut self, messages: &Receiver<Message>) {
         self.read_disk();
         loop {
+            self.ring();
             self.settle();
             if self.is_over() {
                 break;
@@ -178,13 +202,16 @@ impl Drive {
             };
             match message {
                 Ok(message) => message(&mut self),
-                Err(RecvTimeoutError::Timeout) => self.time_passed(),
+                Err(RecvTimeoutError::Timeout) => self.tell(Event::TimePassed),
                 // The node is gone and holds no thread of ours to the end.
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        if let Some(done) = self.stopping.and_then(|it| it.done) {
-            let _ = done.send(self.running.len());
+        let (running, waiting) = (self.running.len(), self.stopping.take());
+        // Whoever is told may begin anew at once, if nothing works here any more.
+        drop(self);
+        for done in waiting.into_iter().flat_map(|it| it.done) {
+            let _ = done.send(running);
         }
     }
 
@@ -198,7 +225,8 @@ impl Drive {
         self.engine.handle(now, event);
     }
 
-    fn time_passed(&mut self) {
+    /// Does what is due.
+    fn ring(&mut self) {
         let now = self.now();
         while let Some((_, alarm)) = self.alarms.first().filter(|(at, _)| *at <= now).cloned() {
             self.alarms.pop_first();
@@ -206,13 +234,12 @@ impl Drive {
                 Alarm::ReadDisk => self.read_disk(),
                 Alarm::Renew(pod, volume) => {
                     let renewal = self.renewals.entry((pod.clone(), volume)).or_default();
-                    renewal.epoch += 1;
+                    renewal.epoch = renewal.epoch.wrapping_add(1).max(1);
                     renewal.at = None;
                     self.apply(&pod);
                 }
             }
         }
-        self.tell(Event::TimePassed);
     }
 
     /// Starts what the engine wants started and passes on what it has to say.
@@ -237,7 +264,7 @@ impl Drive {
             Action::Expand { pod, .. } => Some(pod.clone()),
             other => other.pod().cloned(),
         };
-        let pod = pod.or_else(|| self.users.get(&volume).and_then(|it| it.first()).cloned());
+        let pod = pod.or_else(|| self.user_of(&volume));
         let want = pod.as_ref().and_then(|pod| {
             let known = self.pods.get(pod)?;
             let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
@@ -248,9 +275,9 @@ impl Drive {
         self.running.insert(id, place.clone());
         self.busy.insert(place);
         let lane = Lane::from(operation.spec.plugin.as_str());
-        let (executor, inbox) = (self.executor.clone(), self.inbox.clone());
+        let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
         let started = self.workers.run(&lane, move || {
-            let mut answer = Answer { id, inbox, ended: None };
+            let mut answer = Answer { id, inbox, locks, ended: None };
             let job = Job { operation, want, epoch };
             answer.ended = Some(executor.run(&job));
         });
@@ -260,6 +287,19 @@ impl Drive {
             // Not here: the engine is not to be told of an end while it is asked what to start.
             let _ = self.inbox.send(Box::new(move |drive| drive.ended(id, ended)));
         }
+    }
+
+    /// The pod for whom a volume is made ready: one that is to run, and one that may write if there is one.
+    fn user_of(&self, volume: &VolumeId) -> Option<PodUid> {
+        let users = self.users.get(volume)?.iter().filter_map(|it| Some((it, self.pods.get(it)?)));
+        let mut running = users.filter(|(_, it)| !it.ending && phase(&it.pod) == Phase::Running);
+        let writes = |known: &Known| {
+            let detail = known.details.get(volume);
+            detail.is_some_and(|it| plugin::access(&known.pod, it) == Access::ReadWrite)
+        };
+        let first = running.next()?;
+        let chosen = if writes(first.1) { first } else { running.find(|(_, it)| writes(it)).unwrap_or(first) };
+        Some(chosen.0.clone())
     }
 
     fn ended(&mut self, id: OperationId, ended: Ended) {
@@ -277,7 +317,9 @@ impl Drive {
 
     fn hold(&mut self, place: Place, made: Made) {
         if let (Place::Publish(volume, pod), Some(at)) = (&place, made.refresh_at) {
-            let at = self.now() + at.duration_since(SystemTime::now()).unwrap_or_default();
+            // Times are rounded down twice on the way; too early would be for nothing.
+            let ahead = at.duration_since(SystemTime::now()).unwrap_or_default() + Duration::from_millis(2);
+            let at = self.now() + ahead;
             let renewal = self.renewals.entry((pod.clone(), volume.clone())).or_default();
             let alarm = Alarm::Renew(pod.clone(), volume.clone());
             if let Some(before) = renewal.at.replace(at) {
@@ -285,23 +327,17 @@ impl Drive {
             }
             self.alarms.insert((at, alarm));
         }
-        let path = match &made.what {
-            What::Mount(path) => path.clone(),
-            What::Directory | What::Host => made.path.clone(),
-        };
-        if made.what != What::Host {
-            self.mounts.insert(path, place.clone());
+        if let Some(before) = self.held.insert(place.clone(), made.clone()) {
+            self.unwatch(&before, &place);
         }
-        self.held.insert(place, made);
+        if let Some(path) = watched(&made) {
+            self.mounts.insert(path.clone(), place);
+        }
     }
 
     fn let_go(&mut self, place: &Place) {
         if let Some(made) = self.held.remove(place) {
-            let path = match &made.what {
-                What::Mount(path) => path,
-                What::Directory | What::Host => &made.path,
-            };
-            self.mounts.remove(path);
+            self.unwatch(&made, place);
         }
         if let Place::Publish(volume, pod) = place
             && let Some(Renewal { at: Some(at), .. }) = self.renewals.remove(&(pod.clone(), volume.clone()))
@@ -310,18 +346,23 @@ impl Drive {
         }
     }
 
+    fn unwatch(&mut self, made: &Made, place: &Place) {
+        if let Some(path) = watched(made)
+            && self.mounts.get(path) == Some(place)
+        {
+            self.mounts.remove(path);
+        }
+    }
+
     /// The mount table changed.
     pub(crate) fn mounts_changed(&mut self, changes: &[table::Change]) {
-        let mut places: Vec<Place> = Vec::new();
+        let mut places = BTreeSet::new();
         for change in changes {
             let (table::Change::Appeared(mount) | table::Change::Vanished(mount)) = change;
-            if let Some(place) = self.mounts.get(&mount.mount_point)
-                && !places.contains(place)
-            {
-                places.push(place.clone());
-            }
+            let place = self.mounts.get(&mount.mount_point).filter(|it| !self.busy.contains(*it));
+            places.extend(place.cloned());
         }
-        for place in places.iter().filter(|it| !self.busy.contains(*it)).cloned().collect::<Vec<_>>() {
+        for place in places {
             self.look_at(&place);
         }
     }
@@ -347,8 +388,10 @@ impl Drive {
     }
 
     /// What is at a place was looked at, and is not what it should be.
-    pub(crate) fn seen(&mut self, place: Place, proof: Option<Proof>) {
-        if !self.busy.contains(&place) {
+    pub(crate) fn seen(&mut self, place: Place, expected: Proof, proof: Option<Proof>) {
+        // It was looked at some time ago: what was made anew since then is another.
+        let is_current = self.held.get(&place).is_some_and(|it| it.proof == expected);
+        if is_current && !self.busy.contains(&place) {
             self.tell(Event::MountSeen { place, proof });
         }
     }
@@ -390,15 +433,12 @@ impl Drive {
 
     /// Makes or removes a pod's directory, elsewhere.
     fn chore(&mut self, pod: PodUid, work: fn(&Executor, &PodUid) -> Result<(), Failure>) {
-        let (executor, inbox) = (self.executor.clone(), self.inbox.clone());
+        let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
         let started = self.workers.run(&Lane::from("pods"), move || {
-            let result = work(&executor, &pod);
-            let _ = inbox.send(Box::new(move |drive| {
-                drive.chores -= 1;
-                if let Err(failure) = result {
-                    let _ = drive.changes.send(Change::Leftover { pod, text: failure.text.into() });
-                }
-            }));
+            let mut chore = Chore { inbox, locks, trouble: None };
+            if let Err(failure) = work(&executor, &pod) {
+                chore.trouble = Some(Change::Leftover { pod, text: failure.text.into() });
+            }
         });
         // Without any thread it waits for the next start, which finds what was left.
         if started.is_ok() {
@@ -408,33 +448,42 @@ impl Drive {
 
     fn read_disk(&mut self) {
         let (executor, inbox) = (self.executor.clone(), self.inbox.clone());
-        // Without any thread nothing can be done at all.
-        let _ = self.workers.run(&Lane::from("start"), move || {
+        let started = self.workers.run(&Lane::from("start"), move || {
             let remains = reconstruct::read(&executor);
             let _ = inbox.send(Box::new(move |drive| match remains {
                 Ok(remains) => drive.disk_was_read(remains),
-                Err(failure) => {
-                    let _ = drive.changes.send(Change::DiskUnreadable { text: failure.text.into() });
-                    drive.alarms.insert((drive.now() + READ_AGAIN, Alarm::ReadDisk));
-                    // Mounts do not wait for a disk that cannot be read.
-                    drive.begin();
-                }
+                Err(failure) => drive.disk_is_unreadable(&failure.text),
             }));
         });
+        if let Err(error) = started {
+            self.disk_is_unreadable(&plugin::chain(&error));
+        }
+    }
+
+    fn disk_is_unreadable(&mut self, text: &str) {
+        let _ = self.changes.send(Change::DiskUnreadable { text: text.into() });
+        let again = READ_AGAIN * 2_u32.pow(self.unreadable.min(5));
+        self.unreadable += 1;
+        self.alarms.insert((self.now() + again, Alarm::ReadDisk));
+        // Mounts do not wait for a disk that cannot be read.
+        self.begin();
     }
 
     fn disk_was_read(&mut self, remains: Remains) {
+        let mut taken_over = Vec::new();
         for text in remains.troubles {
             let _ = self.changes.send(Change::Damaged { text: text.into() });
         }
         for it in remains.made {
+            // What this life has made since is newer.
+            if self.held.contains_key(&it.place) || self.busy.contains(&it.place) {
+                continue;
+            }
             if let (Place::Publish(volume, pod), 1..) = (&it.place, it.epoch) {
                 self.renewals.entry((pod.clone(), volume.clone())).or_default().epoch = it.epoch;
             }
-            // What this life has made since is newer.
-            if !self.held.contains_key(&it.place) && !self.busy.contains(&it.place) {
-                self.hold(it.place, it.made);
-            }
+            taken_over.push(it.place.clone());
+            self.hold(it.place, it.made);
         }
         {
             let mut live = self.executor.live.lock().unwrap_or_else(PoisonError::into_inner);
@@ -448,12 +497,18 @@ impl Drive {
             self.tell(event);
         }
         self.tell(Event::DiskRead);
+        // What changed while the disk was read was nobody's place then.
+        for place in taken_over {
+            self.look_at(&place);
+        }
         self.begin();
     }
 
     /// Tells of the pods that were given so far.
     fn begin(&mut self) {
-        self.looked = true;
+        if std::mem::replace(&mut self.looked, true) {
+            return;
+        }
         let mut pods: Vec<PodUid> = self.pods.keys().cloned().collect();
         pods.sort();
         for pod in &pods {
@@ -466,11 +521,8 @@ impl Drive {
 
     /// A pod is there, for the first time or changed.
     pub(crate) fn add_pod(&mut self, uid: &PodUid, pod: api::Pod) {
-        let known = Known { pod: Arc::new(pod), details: BTreeMap::new() };
-        let before = self.pods.insert(uid.clone(), known);
-        if let Some(before) = before {
-            self.forget_users(uid, before.details.keys());
-        }
+        let details = self.pods.remove(uid).map(|it| it.details).unwrap_or_default();
+        self.pods.insert(uid.clone(), Known { pod: Arc::new(pod), details, ending: false });
         if self.looked {
             self.tell_pod(uid);
         }
@@ -485,7 +537,7 @@ impl Drive {
 
     /// Looks a pod's volumes up and tells the engine.
     fn apply(&mut self, uid: &PodUid) {
-        let Some(known) = self.pods.get(uid).filter(|_| self.looked) else { return };
+        let Some(known) = self.pods.get(uid).filter(|it| self.looked && !it.ending) else { return };
         let pod = known.pod.clone();
         let given = Given { source: self.source.clone(), version: Version::NONE, phase: phase(&pod) };
         let memory = self.memory.clone();
@@ -508,14 +560,22 @@ impl Drive {
                 used.revision = renewed(used.revision, *epoch);
             }
         }
-        let before: Vec<VolumeId> =
-            self.pods.get(uid).map(|it| it.details.keys().cloned().collect()).unwrap_or_default();
-        self.forget_users(uid, before.iter());
-        for detail in &resolved.details {
-            self.users.entry(detail.volume.clone()).or_default().insert(uid.clone());
+        let before = self.pods.get_mut(uid).map(|it| std::mem::take(&mut it.details)).unwrap_or_default();
+        self.forget_users(uid, before.keys());
+        let mut details: BTreeMap<_, _> =
+            resolved.details.into_iter().map(|it| (it.volume.clone(), Arc::new(it))).collect();
+        // A volume that cannot be looked up at the moment is still the pod's, as long as the pod has it (I-1).
+        for (volume, detail) in before {
+            let place = Place::Publish(volume.clone(), uid.clone());
+            if self.held.contains_key(&place) || self.busy.contains(&place) {
+                details.entry(volume).or_insert(detail);
+            }
+        }
+        for volume in details.keys() {
+            self.users.entry(volume.clone()).or_default().insert(uid.clone());
         }
         if let Some(known) = self.pods.get_mut(uid) {
-            known.details = resolved.details.into_iter().map(|it| (it.volume.clone(), Arc::new(it))).collect();
+            known.details = details;
         }
         for (name, warning) in resolved.warnings {
             let text: Arc<str> = format!("volume {name}: {warning}").into();
@@ -542,6 +602,8 @@ impl Drive {
                 self.forget_users(uid, known.details.keys());
             }
             self.memory.write().unwrap_or_else(PoisonError::into_inner).set_uses(uid, &[]);
+        } else if let Some(known) = self.pods.get_mut(uid) {
+            known.ending = true;
         }
         self.tell(Event::PodGone { uid: uid.clone(), version: Version::NONE, containers });
     }
@@ -641,7 +703,13 @@ impl Drive {
     /// Begins no operation any more, and ends when those that run have ended or the time is up.
     pub(crate) fn stop(&mut self, within: Duration, done: Option<oneshot::Sender<usize>>) {
         let until = self.now() + within;
-        self.stopping = Some(Stopping { until, done });
+        match &mut self.stopping {
+            Some(stopping) => stopping.until = stopping.until.min(until),
+            None => self.stopping = Some(Stopping { until, done: Vec::new() }),
+        }
+        if let (Some(stopping), Some(done)) = (&mut self.stopping, done) {
+            stopping.done.push(done);
+        }
     }
 
     fn stop_due(&self) -> Option<Time> {
@@ -657,6 +725,7 @@ impl Drive {
 struct Answer {
     id: OperationId,
     inbox: Sender<Message>,
+    locks: Option<Locks>,
     ended: Option<Ended>,
 }
 
@@ -668,7 +737,37 @@ impl Drop for Answer {
             Ended { outcome: Outcome::Unknown(trouble), made: None }
         });
         let id = self.id;
+        drop(self.locks.take());
         let _ = self.inbox.send(Box::new(move |drive| drive.ended(id, ended)));
+    }
+}
+
+/// Tells of the end of a chore, also if it broke off.
+struct Chore {
+    inbox: Sender<Message>,
+    locks: Option<Locks>,
+    trouble: Option<Change>,
+}
+
+impl Drop for Chore {
+    fn drop(&mut self) {
+        let trouble = self.trouble.take();
+        drop(self.locks.take());
+        let _ = self.inbox.send(Box::new(move |drive| {
+            drive.chores = drive.chores.saturating_sub(1);
+            if let Some(trouble) = trouble {
+                let _ = drive.changes.send(trouble);
+            }
+        }));
+    }
+}
+
+/// Where a mount would be that changes what was made.
+fn watched(made: &Made) -> Option<&PathBuf> {
+    match &made.what {
+        What::Mount(path) => Some(path),
+        What::Directory => Some(&made.path),
+        What::Host => None,
     }
 }
 

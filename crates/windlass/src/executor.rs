@@ -11,6 +11,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use rustix::io::Errno;
 use serde_json::Map;
 use windlass_core::{
     Operation,
@@ -22,9 +23,9 @@ use windlass_linux::{name::Name, remove, safe_path::Place, whole_file::Survives}
 
 use crate::{
     catalogue::Kind,
-    layout::Slot,
+    layout::{self, Slot},
     plugin::{self, Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What},
-    record::{Key, Record, Records, State},
+    record::{self, Key, Record, Records, State},
 };
 
 /// The revision of content that was being written. No other content has it, but for a chance of one in 2^64.
@@ -106,18 +107,18 @@ impl Executor {
         let plugin = plugin_of(spec)?;
         let slot = Slot::of(request.pod, spec).map_err(|error| told(Failure::open(&error).nothing_left()))?;
         // Whoever removes the directory of a pod of this name is done, or will see that the pod is back.
-        self.make_pod(request.pod).map_err(told)?;
+        self.make_pod(request.pod).map_err(|it| told(it.nothing_left()))?;
         let key = Key::Publish(slot.clone());
-        let before = self.records.read(&key);
-        let kept = before.as_ref().ok().and_then(Option::as_ref).map(|it| it.other.clone()).unwrap_or_default();
-        let known = before.as_ref().ok().and_then(Option::as_ref);
-        let in_use = known.filter(|_| request.after == Earlier::Success).and_then(|it| self.proven(it));
-        let writes_intent = trace(spec) == Trace::Record && in_use.is_none();
+        let before = self.known(&key).map_err(|it| told(it.nothing_left()))?;
+        let kept = before.as_ref().map(|it| it.other.clone()).unwrap_or_default();
+        let in_use = before.as_ref().filter(|_| request.after == Earlier::Success).and_then(|it| self.proven(it));
+        let proof_is_stale = before.as_ref().is_some_and(|it| matches!(it.state, State::Proven { .. }));
+        let writes_intent = in_use.is_none() && (trace(spec) == Trace::Record || proof_is_stale);
         if writes_intent {
-            let made = known.and_then(Record::made).cloned();
-            let intent = self.record(spec, State::Intent { made }, request.label.clone(), kept.clone());
-            self.write(&key, &intent, Survives::PowerLoss).map_err(told)?;
-        } else if let (Some(record), Some(made)) = (known, in_use) {
+            let state = before.as_ref().map_or(State::Intent { made: None }, |it| it.intent(&self.boot));
+            let intent = self.record(spec, state, request.label.clone(), kept.clone());
+            self.write(&key, &intent, trace(spec).survives()).map_err(told)?;
+        } else if let (Some(record), Some(made)) = (&before, in_use) {
             // What the pod has stays proven, but from now on its content may be the new one or the old.
             let state =
                 State::Proven { boot: self.boot.clone(), made: made.clone(), revision: UNKNOWN, epoch: job.epoch };
@@ -143,8 +144,11 @@ impl Executor {
                 Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made) })
             }
             Err(failure) => {
-                if failure.left == Left::Nothing && writes_intent && matches!(before, Ok(None)) {
-                    self.forget(&key)?;
+                // What this call did not change is as it was recorded before.
+                match (&failure.left, &before) {
+                    (Left::Nothing, Some(record)) if in_use.is_some() => self.write(&key, record, Survives::Crash)?,
+                    (Left::Nothing, None) if writes_intent => self.forget(&key)?,
+                    _ => {}
                 }
                 Err(told(failure))
             }
@@ -167,10 +171,10 @@ impl Executor {
         })?;
         let plugin = plugin_of(spec)?;
         let key = Key::Stage(spec.id.clone());
-        let before = self.records.read(&key);
-        let kept = before.as_ref().ok().and_then(Option::as_ref).map(|it| it.other.clone()).unwrap_or_default();
-        let made = before.as_ref().ok().and_then(Option::as_ref).and_then(Record::made).cloned();
-        let intent = self.record(spec, State::Intent { made }, label.clone(), kept.clone());
+        let before = self.known(&key).map_err(|it| told(it.nothing_left()))?;
+        let kept = before.as_ref().map(|it| it.other.clone()).unwrap_or_default();
+        let state = before.as_ref().map_or(State::Intent { made: None }, |it| it.intent(&self.boot));
+        let intent = self.record(spec, state, label.clone(), kept.clone());
         self.write(&key, &intent, Survives::PowerLoss).map_err(told)?;
         let task = Stage { spec, want, access: want.access(), after };
         let staged = plugin.stage(&self.scene, &task).and_then(|made| {
@@ -184,7 +188,7 @@ impl Executor {
                 Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made) })
             }
             Err(failure) => {
-                if failure.left == Left::Nothing && matches!(before, Ok(None)) {
+                if failure.left == Left::Nothing && before.is_none() {
                     self.forget(&key)?;
                 }
                 Err(told(failure))
@@ -195,19 +199,13 @@ impl Executor {
     fn unpublish(&self, spec: &Arc<VolumeSpec>, pod: &PodUid) -> Result<Ended, Failure> {
         let slot = Slot::of(pod, spec).map_err(|error| Failure::open(&error))?;
         let key = Key::Publish(slot.clone());
-        let before = self.records.read(&key);
-        let made = before.as_ref().ok().and_then(Option::as_ref).and_then(Record::made).cloned();
-        if let Ok(Some(record)) = &before
-            && matches!(record.state, State::Proven { .. })
-        {
-            let intent = Record { state: State::Intent { made: made.clone() }, ..record.clone() };
-            let survives = match trace(spec) {
-                Trace::Record => Survives::PowerLoss,
-                Trace::Directory => Survives::Crash,
-            };
-            self.write(&key, &intent, survives)?;
+        let before = self.known(&key)?;
+        let made = before.as_ref().and_then(|it| it.made_in(&self.boot));
+        if let Some(record) = before.as_ref().filter(|it| matches!(it.state, State::Proven { .. })) {
+            let intent = Record { state: record.intent(&self.boot), ..record.clone() };
+            self.write(&key, &intent, trace(spec).survives())?;
         }
-        let task = Unpublish { spec, slot: &slot, made: made.as_ref() };
+        let task = Unpublish { spec, slot: &slot, made };
         plugin_of(spec)?.unpublish(&self.scene, &task).map_err(|it| Failure { left: Left::Something, ..it })?;
         self.forget(&key)?;
         Ok(Ended::done(Done::Gone))
@@ -215,10 +213,8 @@ impl Executor {
 
     fn unstage(&self, spec: &Arc<VolumeSpec>) -> Result<Ended, Failure> {
         let key = Key::Stage(spec.id.clone());
-        if let Ok(Some(record)) = self.records.read(&key)
-            && let State::Proven { made, .. } = &record.state
-        {
-            let intent = Record { state: State::Intent { made: Some(made.clone()) }, ..record };
+        if let Some(record) = self.known(&key)?.filter(|it| matches!(it.state, State::Proven { .. })) {
+            let intent = Record { state: record.intent(&self.boot), ..record };
             self.write(&key, &intent, Survives::PowerLoss)?;
         }
         plugin_of(spec)?.unstage(&self.scene, spec).map_err(|it| Failure { left: Left::Something, ..it })?;
@@ -232,6 +228,14 @@ impl Executor {
         match plugin_of(spec)?.expand(&self.scene, spec, want, to_bytes)? {
             Some(size_bytes) => Ok(Ended::done(Done::Expanded { size_bytes })),
             None => Err(Failure::refused(Cause::NotSupported, "there is nothing to grow on this node")),
+        }
+    }
+
+    /// The record of something. One that makes no sense counts as none; one that cannot be read may still claim something.
+    fn known(&self, key: &Key) -> Result<Option<Record>, Failure> {
+        match self.records.read(key) {
+            Err(record::Error::Damaged { .. }) => Ok(None),
+            other => other.map_err(|error| Failure::open(&error)),
         }
     }
 
@@ -266,9 +270,16 @@ impl Executor {
                     return Ok(Some(plugin::mount_proof(&mount)));
                 }
                 let Ok(below) = made.path.strip_prefix(self.scene.layout.path()) else { return Ok(None) };
-                match self.scene.layout.find(below)? {
-                    Some(place) => Ok(Some(plugin::directory_proof(&place)?)),
-                    None => Ok(None),
+                match self.scene.layout.find(below) {
+                    Ok(Some(place)) => Ok(Some(plugin::directory_proof(&place)?)),
+                    Ok(None) => Ok(None),
+                    // Something else is there, or was put over it just now.
+                    Err(layout::Error::Reach(error))
+                        if matches!(error.errno(), Errno::NOTDIR | Errno::LOOP | Errno::XDEV) =>
+                    {
+                        Ok(None)
+                    }
+                    Err(error) => Err(error.into()),
                 }
             }
         }
@@ -401,6 +412,16 @@ enum Trace {
     Directory,
     /// A record alone.
     Record,
+}
+
+impl Trace {
+    /// What a record of an intent must outlive.
+    fn survives(self) -> Survives {
+        match self {
+            Self::Directory => Survives::Crash,
+            Self::Record => Survives::PowerLoss,
+        }
+    }
 }
 
 fn trace(spec: &VolumeSpec) -> Trace {

@@ -7,12 +7,12 @@ use std::{
         Arc, Mutex, PoisonError, RwLock,
         mpsc::{Sender, channel},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use k8s_openapi::api::core::v1 as api;
 use rustix::{
-    event::{EventfdFlags, PollFd, PollFlags},
+    event::{EventfdFlags, PollFd, PollFlags, Timespec},
     fd::OwnedFd,
     fs::{FlockOperation, Mode, OFlags},
 };
@@ -64,12 +64,12 @@ pub struct Node(Arc<Inner>);
 struct Inner {
     inbox: Sender<Message>,
     changes: broadcast::Sender<Change>,
+    /// Has heard everything since the start, for the first who listens.
+    first: Mutex<Option<broadcast::Receiver<Change>>>,
     workers: Workers,
     executor: Arc<Executor>,
     /// Written to when the node goes, to end the thread that waits for the kernel.
     wake: Arc<OwnedFd>,
-    /// Held for as long as the node is there, so that no other process works on the same root.
-    _lock: OwnedFd,
 }
 
 /// Why a node could not be started. Nothing was changed.
@@ -84,10 +84,10 @@ pub enum StartError {
         #[source]
         source: layout::Error,
     },
-    /// Another process works on the same root.
-    #[error("{} is in use by another process; end that one, or give this one another state directory", path.display())]
+    /// Another node works there, in this process or another, or is not done yet.
+    #[error("{} is in use by another node; end that one first", path.display())]
     InUse {
-        /// The state directory.
+        /// The root or the state directory.
         path: PathBuf,
     },
     /// Paths are given out as text, so they must be text.
@@ -302,7 +302,7 @@ impl Builder {
         let layout = open(&self.root)?;
         let state_path = self.state.unwrap_or_else(|| self.root.join("windlass"));
         let state = make_directory(&state_path)?;
-        let lock = lock(&state, &state_path)?;
+        let locks = Arc::new([lock(layout.root(), layout.path())?, lock(&state, &state_path)?]);
         let failed = |source| StartError::Directory { path: state_path.clone(), source };
         let records = Records::open(&state).map_err(failed)?;
         let boot = read("/proc/sys/kernel/random/boot_id")?;
@@ -310,7 +310,7 @@ impl Builder {
         let mut memory = Memory::new(key);
         memory.set_partial(true);
         let memory = Arc::new(RwLock::new(memory));
-        let (changes, _) = broadcast::channel(4096);
+        let (changes, first) = broadcast::channel(4096);
         // Weak: a call that hangs keeps what it works with, and must not keep the stream of changes open.
         let listeners = changes.downgrade();
         let scene = Scene {
@@ -348,6 +348,7 @@ impl Builder {
             catalogue: self.catalogue,
             source: SOURCE.into(),
             keep_directories: self.keep_directories,
+            locks,
             inbox: inbox.clone(),
             changes: changes.clone(),
         });
@@ -355,7 +356,7 @@ impl Builder {
         thread
             .spawn(move || drive.run(&messages))
             .map_err(|source| StartError::File { what: "start a thread".into(), source })?;
-        Ok(Node(Arc::new(Inner { inbox, changes, workers, executor, wake, _lock: lock })))
+        Ok(Node(Arc::new(Inner { inbox, changes, first: Mutex::new(Some(first)), workers, executor, wake })))
     }
 }
 
@@ -436,18 +437,27 @@ impl Node {
     /// Waits until all volumes of the pod are mounted, through any trouble, and returns them. [`Node::explain`] tells what
     /// it waits for; a pod that is not added is waited for too.
     pub async fn ready(&self, pod: &PodUid) -> Result<Vec<Volume>, WaitError> {
-        self.wait(pod, Goal::MountedAtLast, None).await?;
-        Ok(self.volumes(pod).await)
+        loop {
+            self.wait(pod, Goal::MountedAtLast, None).await?;
+            if let Ok(volumes) = self.look(pod).await {
+                return Ok(volumes);
+            }
+        }
     }
 
     /// Waits at most this long until all volumes of the pod are mounted, as one pod sync of the kubelet does: what the pod
     /// says wrongly ends the wait at once (E-20..E-27).
     pub async fn sync(&self, pod: &PodUid, within: Duration) -> Result<Vec<Volume>, WaitError> {
-        self.wait(pod, Goal::Mounted, Some(within)).await?;
-        Ok(self.volumes(pod).await)
+        let began = Instant::now();
+        loop {
+            self.wait(pod, Goal::Mounted, Some(within.saturating_sub(began.elapsed()))).await?;
+            if let Ok(volumes) = self.look(pod).await {
+                return Ok(volumes);
+            }
+        }
     }
 
-    /// Waits until nothing of the pod is left here, not even in doubt.
+    /// Waits until no volume of the pod is left here, not even in doubt. The pod's empty directory goes a moment later.
     pub async fn gone(&self, pod: &PodUid) -> Result<(), WaitError> {
         self.wait(pod, Goal::Gone, None).await
     }
@@ -455,18 +465,26 @@ impl Node {
     /// The volumes of the pod that are mounted now. Each was looked at: the mount that is there is the one that windlass
     /// made (I-4), and one that is not is left out and mounted again.
     pub async fn volumes(&self, pod: &PodUid) -> Vec<Volume> {
+        self.look(pod).await.unwrap_or_else(|proven| proven)
+    }
+
+    /// All volumes of a pod that should be mounted; as an error only some of them, if the others are not what they were.
+    /// The engine knows of those by then.
+    async fn look(&self, pod: &PodUid) -> Result<Vec<Volume>, Vec<Volume>> {
         let uid = pod.clone();
-        let handed = self.ask(move |drive| drive.hand_out(&uid)).await.unwrap_or_default();
+        let Some(handed) = self.ask(move |drive| drive.hand_out(&uid)).await else { return Err(Vec::new()) };
+        let count = handed.len();
         let (executor, inbox) = (self.0.executor.clone(), self.0.inbox.clone());
         let (sender, receiver) = oneshot::channel();
         let looked = self.0.workers.run(&Lane::from("hand-out"), move || {
-            let proven = handed.into_iter().filter_map(|it| look(&executor, &inbox, it)).collect();
+            let proven: Vec<Volume> = handed.into_iter().filter_map(|it| look(&executor, &inbox, it)).collect();
             let _ = sender.send(proven);
         });
-        match looked {
+        let proven: Vec<Volume> = match looked {
             Ok(_) => receiver.await.unwrap_or_default(),
             Err(_) => Vec::new(),
-        }
+        };
+        if proven.len() == count { Ok(proven) } else { Err(proven) }
     }
 
     /// The groups that the pod's volumes bring besides its own (E-37).
@@ -510,6 +528,11 @@ impl Node {
     /// All that happens from now on.
     pub fn changes(&self) -> Changes {
         Changes(self.0.changes.subscribe())
+    }
+
+    /// All that has happened since the start, and happens from now on. Only for the first who asks.
+    pub fn changes_since_start(&self) -> Option<Changes> {
+        self.0.first.lock().unwrap_or_else(PoisonError::into_inner).take().map(Changes)
     }
 
     /// Ends in order: begins nothing more, waits at most this long for what runs, and leaves all volumes mounted. Returns
@@ -584,9 +607,9 @@ impl Drop for Waiting {
 /// Looks at a volume once more before it is handed out.
 fn look(executor: &Executor, inbox: &Sender<Message>, handed: Handed) -> Option<Volume> {
     let Handed { name, mode, attributes, proof, place, made, .. } = handed;
-    let seen = executor.look(&made);
-    match seen {
-        Ok(Some(seen)) if proof.holds_for(&seen) => Some(Volume {
+    // What cannot be looked at is not handed out, and is made again.
+    match executor.look(&made).unwrap_or(None) {
+        Some(seen) if proof.holds_for(&seen) => Some(Volume {
             name,
             path: Some(made.path).filter(|it| !it.as_os_str().is_empty()),
             mode,
@@ -595,12 +618,10 @@ fn look(executor: &Executor, inbox: &Sender<Message>, handed: Handed) -> Option<
             relabel: attributes.relabel,
             proof,
         }),
-        Ok(seen) => {
-            let _ = inbox.send(Box::new(move |drive| drive.seen(place, seen)));
+        seen => {
+            let _ = inbox.send(Box::new(move |drive| drive.seen(place, proof, seen)));
             None
         }
-        // It cannot be looked at, so it is not handed out; what it is, is not known either.
-        Err(_) => None,
     }
 }
 
@@ -623,6 +644,9 @@ fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Messa
                 Err(error) => {
                     let text = plugin::chain(&error);
                     let told = inbox.send(Box::new(move |drive| drive.mounts_unreadable(&text)));
+                    // Not at once again: what is wrong may take its time, and nothing else is to be told meanwhile.
+                    let pause = Timespec { tv_sec: 1, tv_nsec: 0 };
+                    let _ = rustix::event::poll(&mut [PollFd::new(&*wake, PollFlags::IN)], Some(&pause));
                     if told.is_err() {
                         return;
                     }
@@ -651,15 +675,15 @@ fn make_directory(path: &Path) -> Result<safe_path::Place, StartError> {
     layout::make_root(path).map_err(|source| StartError::Directory { path: path.into(), source })
 }
 
-/// One process at a time.
-fn lock(state: &safe_path::Place, path: &Path) -> Result<OwnedFd, StartError> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let lock = rustix::fs::openat(state, "lock", flags, Mode::RUSR | Mode::WUSR);
-    let lock = lock.map_err(|errno| file("open the lock of the state directory", errno))?;
+/// One at a time.
+fn lock(directory: &safe_path::Place, path: &Path) -> Result<OwnedFd, StartError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let lock = rustix::fs::openat(directory, ".", flags, Mode::empty());
+    let lock = lock.map_err(|errno| file(&format!("open {}", path.display()), errno))?;
     match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(lock),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(StartError::InUse { path: path.into() }),
-        Err(errno) => Err(file("lock the state directory", errno)),
+        Err(errno) => Err(file(&format!("lock {}", path.display()), errno)),
     }
 }
 

@@ -78,21 +78,25 @@ impl Want {
         Self { pod: pod.clone(), detail: detail.clone(), objects }
     }
 
-    /// Whether the pod may write, by its reference to the claim (P-219).
+    /// Whether the pod may write, by its reference to the claim.
     pub fn access(&self) -> Access {
-        let volumes = self.pod.spec.iter().filter_map(|it| it.volumes.as_ref()).flatten();
-        let mut claims = volumes
-            .filter(|it| it.name == self.detail.name.as_str())
-            .filter_map(|it| it.persistent_volume_claim.as_ref());
-        match claims.next().and_then(|it| it.read_only) {
-            Some(true) => Access::ReadOnly,
-            Some(false) | None => Access::ReadWrite,
-        }
+        access(&self.pod, &self.detail)
     }
 
     /// The group that a volume belongs to, if the pod names one (`fsGroup`).
     pub fn group(&self) -> Option<i64> {
         self.pod.spec.as_ref()?.security_context.as_ref()?.fs_group
+    }
+}
+
+/// Whether a pod may write, by its reference to the claim (P-219).
+pub(crate) fn access(pod: &api::Pod, detail: &Detail) -> Access {
+    let volumes = pod.spec.iter().filter_map(|it| it.volumes.as_ref()).flatten();
+    let mut claims =
+        volumes.filter(|it| it.name == detail.name.as_str()).filter_map(|it| it.persistent_volume_claim.as_ref());
+    match claims.next().and_then(|it| it.read_only) {
+        Some(true) => Access::ReadOnly,
+        Some(false) | None => Access::ReadWrite,
     }
 }
 

@@ -40,7 +40,8 @@ pub(crate) struct Remainder {
     pub(crate) epoch: u64,
 }
 
-/// Reads it all. An error means that it must be read again: nothing may be taken away before.
+/// Reads it all. What is odd is told and left alone; an error means that nothing could be read, and that it must be read
+/// again before anything is taken away.
 pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
     let mut remains = Remains::default();
     let mut published: HashMap<Slot, Record> = HashMap::new();
@@ -53,11 +54,18 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
         }
     }
     for record in &staged {
-        remains.stage(executor, record)?;
+        remains.stage(executor, record);
     }
     for kind in Kind::ALL {
         let Some(plugin) = plugin::of(kind) else { continue };
-        for (spec, seen) in plugin.staged(&executor.scene)? {
+        let staged_there = match plugin.staged(&executor.scene) {
+            Ok(staged) => staged,
+            Err(failure) => {
+                remains.troubles.push(format!("what {} has staged cannot be read: {failure}", kind.plugin_name()));
+                continue;
+            }
+        };
+        for (spec, seen) in staged_there {
             if !staged.iter().any(|it| it.spec.id == spec.id) {
                 let record = windlass_core::event::Record::Intent;
                 remains.events.push(Event::FoundStaged(Found { spec: spec.into(), record, seen, label: None }));
@@ -70,10 +78,14 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
             remains.troubles.push(format!("the name of {}/{pod} is no text", pods.path().display()));
             continue;
         };
+        let below = Path::new("pods").join(pod.as_path());
+        if remains.directory(executor, &below).is_none() {
+            continue;
+        }
         remains.events.push(Event::FoundPod(uid.clone()));
-        for slot in slots(executor, &pod)? {
+        for slot in remains.slots(executor, &pod) {
             match published.remove(&slot) {
-                Some(record) => remains.publish(executor, &uid, &record)?,
+                Some(record) => remains.publish(executor, &uid, &record),
                 None => remains.unreadable(&uid, &slot),
             }
         }
@@ -83,33 +95,72 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
     rest.sort_by_key(|(slot, _)| slot.path());
     for (slot, record) in rest {
         let uid = PodUid::from(slot.pod.to_string().as_str());
-        remains.publish(executor, &uid, &record)?;
+        remains.publish(executor, &uid, &record);
     }
     Ok(remains)
 }
 
 impl Remains {
-    fn stage(&mut self, executor: &Executor, record: &Record) -> Result<(), Failure> {
-        let found = self.found(executor, record, Place::Stage(record.spec.id.clone()))?;
+    fn stage(&mut self, executor: &Executor, record: &Record) {
+        let found = self.found(executor, record, Place::Stage(record.spec.id.clone()));
         self.events.push(Event::FoundStaged(found));
-        Ok(())
     }
 
-    fn publish(&mut self, executor: &Executor, uid: &PodUid, record: &Record) -> Result<(), Failure> {
-        let found = self.found(executor, record, Place::Publish(record.spec.id.clone(), uid.clone()))?;
+    fn publish(&mut self, executor: &Executor, uid: &PodUid, record: &Record) {
+        let found = self.found(executor, record, Place::Publish(record.spec.id.clone(), uid.clone()));
         self.events.push(Event::FoundPublished { pod: uid.clone(), found });
-        Ok(())
     }
 
-    fn found(&mut self, executor: &Executor, record: &Record, place: Place) -> Result<Found, Failure> {
-        let seen = match record.made() {
-            Some(made) => executor.look(made)?,
-            None => None,
+    fn found(&mut self, executor: &Executor, record: &Record, place: Place) -> Found {
+        let looked = record.made_in(&executor.boot).map(|it| executor.look(it));
+        // What cannot be looked at is uncertain, and so is all that another boot made.
+        let seen = match looked.transpose() {
+            Ok(seen) => seen.flatten(),
+            Err(failure) => {
+                self.troubles.push(failure.text);
+                None
+            }
         };
-        if let State::Proven { made, epoch, .. } = &record.state {
+        if let State::Proven { boot, made, epoch, .. } = &record.state
+            && *boot == executor.boot
+        {
             self.made.push(Remainder { place, made: made.clone(), epoch: *epoch });
         }
-        Ok(Found { spec: record.spec.clone(), record: record.for_engine(), seen, label: record.label.clone() })
+        Found { spec: record.spec.clone(), record: record.for_engine(), seen, label: record.label.clone() }
+    }
+
+    /// A directory below the root. Whatever else is there is not ours, and is told.
+    fn directory(&mut self, executor: &Executor, below: &Path) -> Option<windlass_linux::safe_path::Place> {
+        match executor.scene.layout.find(below) {
+            Ok(place) => place,
+            Err(error) => {
+                self.troubles.push(plugin::chain(&error));
+                None
+            }
+        }
+    }
+
+    fn names(&mut self, directory: &windlass_linux::safe_path::Place) -> Vec<Name> {
+        whole_file::names(directory).unwrap_or_else(|error| {
+            self.troubles.push(plugin::chain(&error));
+            Vec::new()
+        })
+    }
+
+    /// The places in a pod's directory that may hold a volume (E-193).
+    fn slots(&mut self, executor: &Executor, pod: &Name) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        for (mode, kind) in [(Mode::Filesystem, "volumes"), (Mode::Block, "volumeDevices")] {
+            let below = Path::new("pods").join(pod.as_path()).join(kind);
+            let Some(plugins) = self.directory(executor, &below) else { continue };
+            for plugin in self.names(&plugins) {
+                let Some(volumes) = self.directory(executor, &below.join(plugin.as_path())) else { continue };
+                for name in self.names(&volumes) {
+                    slots.push(Slot { pod: pod.clone(), plugin: plugin.clone(), name, mode });
+                }
+            }
+        }
+        slots
     }
 
     fn unreadable(&mut self, uid: &PodUid, slot: &Slot) {
@@ -126,20 +177,4 @@ impl Remains {
             mode: slot.mode,
         });
     }
-}
-
-/// The places in a pod's directory that may hold a volume (E-193).
-fn slots(executor: &Executor, pod: &Name) -> Result<Vec<Slot>, Failure> {
-    let mut slots = Vec::new();
-    for (mode, kind) in [(Mode::Filesystem, "volumes"), (Mode::Block, "volumeDevices")] {
-        let below = Path::new("pods").join(pod.as_path()).join(kind);
-        let Some(plugins) = executor.scene.layout.find(&below)? else { continue };
-        for plugin in whole_file::names(&plugins)? {
-            let Some(volumes) = executor.scene.layout.find(&below.join(plugin.as_path()))? else { continue };
-            for name in whole_file::names(&volumes)? {
-                slots.push(Slot { pod: pod.clone(), plugin: plugin.clone(), name, mode });
-            }
-        }
-    }
-    Ok(slots)
 }

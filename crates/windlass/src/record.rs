@@ -64,8 +64,8 @@ pub struct Record {
 pub enum State {
     /// It was going to be made or taken away.
     Intent {
-        /// What was there, if it is being taken away.
-        made: Option<Made>,
+        /// What was there, and in which boot it was made.
+        made: Option<(BootId, Made)>,
     },
     /// It was made.
     Proven {
@@ -81,12 +81,22 @@ pub enum State {
 }
 
 impl Record {
-    /// What was made, as far as this record tells.
-    pub fn made(&self) -> Option<&Made> {
+    /// What was made, and in which boot, as far as this record tells.
+    pub fn made(&self) -> Option<(&BootId, &Made)> {
         match &self.state {
-            State::Intent { made } => made.as_ref(),
-            State::Proven { made, .. } => Some(made),
+            State::Intent { made } => made.as_ref().map(|(boot, made)| (boot, made)),
+            State::Proven { boot, made, .. } => Some((boot, made)),
         }
+    }
+
+    /// The same, if it was made in this boot: what another boot made is not there, and its numbers mean nothing now.
+    pub fn made_in(&self, boot: &BootId) -> Option<&Made> {
+        self.made().filter(|(in_boot, _)| *in_boot == boot).map(|(_, made)| made)
+    }
+
+    /// That it is going to be made or taken away, and what is there of this boot's making.
+    pub fn intent(&self, boot: &BootId) -> State {
+        State::Intent { made: self.made_in(boot).map(|made| (boot.clone(), made.clone())) }
     }
 
     /// What the engine is told of it.
@@ -195,13 +205,13 @@ impl Records {
         let mut all = Vec::new();
         self.stages(&mut all)?;
         let Some(pods) = self.directory(&self.root, "pods")? else { return Ok(all) };
-        for pod in whole_file::names(&pods)? {
+        for pod in whole_file::swept_names(&pods)? {
             let Some(here) = directory(&pods, &pod)? else { continue };
             for mode in [windlass_core::spec::Mode::Filesystem, windlass_core::spec::Mode::Block] {
                 let Some(kind) = self.directory(&here, directory_of(mode))? else { continue };
-                for plugin in whole_file::names(&kind)? {
+                for plugin in whole_file::swept_names(&kind)? {
                     let Some(volumes) = directory(&kind, &plugin)? else { continue };
-                    for name in whole_file::names(&volumes)? {
+                    for name in whole_file::swept_names(&volumes)? {
                         let slot = Slot { pod: pod.clone(), plugin: plugin.clone(), name, mode };
                         let key = Key::Publish(slot);
                         if let Some(found) = self.read(&key).transpose() {
@@ -217,15 +227,16 @@ impl Records {
     /// The file of a stage has a number for a name, so which volume it is about stands in it alone.
     fn stages(&self, all: &mut Vec<Found>) -> Result<(), Error> {
         let Some(stages) = self.directory(&self.root, "stages")? else { return Ok(()) };
-        for name in whole_file::names(&stages)? {
-            let Some(text) = whole_file::read(&stages, &name, BYTES_MAX)? else { continue };
+        for name in whole_file::swept_names(&stages)? {
             let path = stages.path().join(name.as_path());
-            match parse(&text) {
-                Ok(record) => all.push((Key::Stage(record.spec.id.clone()), Ok(record))),
-                Err(reason) => {
-                    let unknown = Key::Stage(name.to_string().as_str().into());
-                    all.push((unknown, Err(Error::Damaged { path, reason })));
-                }
+            let unknown = Key::Stage(name.to_string().as_str().into());
+            match whole_file::read(&stages, &name, BYTES_MAX) {
+                Ok(None) => {}
+                Err(error) => all.push((unknown, Err(error.into()))),
+                Ok(Some(text)) => match parse(&text) {
+                    Ok(record) => all.push((Key::Stage(record.spec.id.clone()), Ok(record))),
+                    Err(reason) => all.push((unknown, Err(Error::Damaged { path, reason }))),
+                },
             }
         }
         Ok(())
@@ -299,6 +310,9 @@ struct File {
     volume: Volume,
     #[serde(skip_serializing_if = "Option::is_none")]
     made: Option<MadeFields>,
+    /// The boot in which it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    boot: Option<String>,
     /// Only with what was made; without it, it was only going to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     proven: Option<Proven>,
@@ -376,7 +390,6 @@ enum WhatWord {
 
 #[derive(Serialize, Deserialize)]
 struct Proven {
-    boot: String,
     revision: u64,
     epoch: u64,
 }
@@ -385,14 +398,13 @@ impl File {
     fn of(record: &Record) -> Self {
         let proven = match &record.state {
             State::Intent { .. } => None,
-            State::Proven { boot, revision, epoch, .. } => {
-                Some(Proven { boot: boot.as_str().into(), revision: *revision, epoch: *epoch })
-            }
+            State::Proven { revision, epoch, .. } => Some(Proven { revision: *revision, epoch: *epoch }),
         };
         Self {
             version: VERSION,
             volume: Volume::of(&record.spec),
-            made: record.made().map(MadeFields::of),
+            made: record.made().map(|(_, made)| MadeFields::of(made)),
+            boot: record.made().map(|(boot, _)| boot.as_str().into()),
             proven,
             label: record.label.as_deref().map(Into::into),
             other: record.other.clone(),
@@ -505,11 +517,9 @@ impl MadeFields {
 
 fn parse(text: &[u8]) -> Result<Record, String> {
     let file: File = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-    let made = file.made.map(MadeFields::made);
+    let made = file.boot.map(|it| BootId::from(it.as_str())).zip(file.made.map(MadeFields::made));
     let state = match (file.proven, made) {
-        (Some(Proven { boot, revision, epoch }), Some(made)) => {
-            State::Proven { boot: boot.as_str().into(), made, revision, epoch }
-        }
+        (Some(Proven { revision, epoch }), Some((boot, made))) => State::Proven { boot, made, revision, epoch },
         (_, made) => State::Intent { made },
     };
     Ok(Record { spec: Arc::new(file.volume.spec()), state, label: file.label.map(Into::into), other: file.other })
@@ -569,7 +579,8 @@ mod tests {
         assert_eq!(records.read(&stage()).unwrap(), None);
         records.write(&stage(), &made, Survives::PowerLoss).unwrap();
         assert_eq!(records.read(&stage()).unwrap().unwrap(), made);
-        made.state = State::Intent { made: made.made().cloned() };
+        made.state = made.intent(&"boot".into());
+        assert!(made.made_in(&"boot".into()).is_some() && made.made_in(&"another".into()).is_none());
         records.write(&stage(), &made, Survives::Crash).unwrap();
         assert_eq!(records.read(&stage()).unwrap().unwrap(), made);
         made.state = State::Intent { made: None };

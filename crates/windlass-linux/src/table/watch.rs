@@ -71,6 +71,8 @@ struct Inner {
     source: Source,
     changes: VecDeque<Change>,
     buffer: Vec<u64>,
+    /// Events may have been lost, so the table is to be read as a whole.
+    stale: bool,
 }
 
 #[derive(Debug)]
@@ -106,7 +108,7 @@ impl Watch {
             .map_err(failed("add to the epoll set"))?;
         // Read after the watch has begun: what changes in between is then seen twice rather than not at all.
         let table = reader.read()?;
-        let inner = Inner { reader, source, changes: VecDeque::new(), buffer: Vec::new() };
+        let inner = Inner { reader, source, changes: VecDeque::new(), buffer: Vec::new(), stale: false };
         Ok(Self { table: RwLock::new(table), inner: Mutex::new(inner), waiting, ready })
     }
 
@@ -153,9 +155,19 @@ impl Watch {
         }
     }
 
-    /// Takes in everything the kernel has to say at the moment.
+    /// Takes in everything the kernel has to say at the moment. If that fails, what was said is read anew the next time.
     fn drain(&self, inner: &mut Inner) -> Result<(), Error> {
-        let Inner { reader, source, changes, buffer } = inner;
+        if inner.stale {
+            self.compare(inner.reader, &mut inner.changes)?;
+            inner.stale = false;
+        }
+        let drained = self.take_in(inner);
+        inner.stale = drained.is_err();
+        drained
+    }
+
+    fn take_in(&self, inner: &mut Inner) -> Result<(), Error> {
+        let Inner { reader, source, changes, buffer, .. } = inner;
         let Source::Fanotify(group) = source else {
             return self.compare(*reader, changes);
         };

@@ -28,7 +28,12 @@ pub fn mount_proof(mount: &Mount) -> Proof {
         fingerprint.field(bytes);
         fingerprint.finish()
     };
-    let root = text(mount.root.as_os_str().as_encoded_bytes());
+    let mut root = text(mount.root.as_os_str().as_encoded_bytes());
+    // The kernel gives the number of a file system without a device to the next one at once, and a new one is empty: only
+    // the mount's own number tells them apart.
+    if mount.device.major == 0 {
+        root = root.wrapping_add(mount_id);
+    }
     Proof { mount_id, device, root, kind: text(mount.kind.as_encoded_bytes()) }
 }
 

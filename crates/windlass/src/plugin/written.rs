@@ -6,7 +6,7 @@
 //! Nothing is touched before all contents are there, and an update that fails leaves the version in use as it is; the
 //! kubelet takes the whole volume away then (P-103, W-3).
 
-use std::time::SystemTime;
+use std::{cell::Cell, time::SystemTime};
 
 use k8s_openapi::api::core::v1::Volume;
 use rustix::fs::Mode;
@@ -39,7 +39,7 @@ impl Plugin for Written {
             let text = format!("volume {} is none that is written", task.want.detail.name);
             return Err(Failure::refused(Cause::Other, text));
         };
-        let contents = contents(scene, task, volume)?;
+        let (contents, refresh_at) = contents(scene, task, volume)?;
         let nested = match &task.want.pod.spec {
             Some(spec) => payload::nested_directories(spec, &volume.name).map_err(|error| refused(&error))?,
             None => Vec::new(),
@@ -49,8 +49,6 @@ impl Plugin for Written {
         if let Err(failure) = write(&scratch.root, &contents, &nested) {
             return Err(undone(scene, task, &scratch.made, failure));
         }
-        let requests = payload::token_requests(&task.want.pod, volume);
-        let refresh_at = requests.iter().filter_map(|it| scene.tokens.refresh_at(it)).min();
         Ok(Made { refresh_at, ..scratch.made })
     }
 
@@ -62,11 +60,18 @@ impl Plugin for Written {
     }
 }
 
-fn contents(scene: &Scene, task: &Publish<'_>, volume: &Volume) -> Result<Contents, Failure> {
-    let pod = &task.want.pod;
-    let tokens = |request: &_| scene.tokens.token(request, SystemTime::now());
+/// What is to be in the volume, and when its tokens want to be renewed.
+fn contents(scene: &Scene, task: &Publish<'_>, volume: &Volume) -> Result<(Contents, Option<SystemTime>), Failure> {
+    let refresh_at = Cell::new(None::<SystemTime>);
+    let tokens = |request: &_| {
+        let token = scene.tokens.token(request, SystemTime::now())?;
+        let at = scene.tokens.refresh_at(request).into_iter().chain(refresh_at.get()).min();
+        refresh_at.set(at);
+        Ok(token)
+    };
     let surroundings = Surroundings { node: &scene.node, sources: &task.want.objects, tokens: &tokens };
-    payload::contents(pod, volume, surroundings).map_err(|error| refused(&error))
+    let contents = payload::contents(&task.want.pod, volume, surroundings).map_err(|error| refused(&error))?;
+    Ok((contents, refresh_at.get()))
 }
 
 fn write(root: &Place, contents: &Contents, nested: &[Relative]) -> Result<(), Failure> {

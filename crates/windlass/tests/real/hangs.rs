@@ -2,18 +2,23 @@
 //!
 //! It is FUSE without a server: the kernel waits for an answer to its first request for as long as the connection is open.
 
-use std::{os::fd::AsRawFd, path::Path, time::Duration};
+use std::{
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use k8s_openapi::serde_json::{Value, json};
 use rustix::fs::{Mode, OFlags};
-use windlass::node::Change;
+use windlass::{Node, node::StartError};
 use windlass_core::reason::Code;
 use windlass_linux::{
     mount::{self, Options},
     safe_path::Place,
 };
 
-use super::node::{end, pod, ready, run, start};
+use super::node::{end, pod, ready, run, start, start_at};
 use crate::namespace::Case;
 
 crate::tests! {
@@ -46,9 +51,9 @@ fn host(path: &Path) -> Value {
     json!([{"name": "host", "hostPath": {"path": path, "type": "Directory"}}])
 }
 
-fn healthy(case: &Case) -> Value {
+fn healthy(root: &Path) -> Value {
     json!([
-        {"name": "host", "hostPath": {"path": case.path("node"), "type": "Directory"}},
+        {"name": "host", "hostPath": {"path": root.join("node"), "type": "Directory"}},
         {"name": "disk", "emptyDir": {}},
         {"name": "memory", "emptyDir": {"medium": "Memory"}},
     ])
@@ -61,7 +66,7 @@ fn a_hung_host_path_holds_up_nobody_else_and_its_late_end_is_used(case: &Case) {
     let mut changes = node.changes();
     let mut hung: Vec<_> =
         (0..HUNG).map(|it| node.add_pod(pod(&format!("hung-{it}"), &host(&case.path("silent")))).unwrap()).collect();
-    let good = node.add_pod(pod("good", &healthy(case))).unwrap();
+    let good = node.add_pod(pod("good", &healthy(&case.path("")))).unwrap();
     assert_eq!(ready(&node, &good).len(), 3, "more calls hang than run at a time, and it does not wait for them");
     let counts = node.workers();
     assert!(
@@ -85,30 +90,44 @@ fn a_hung_host_path_holds_up_nobody_else_and_its_late_end_is_used(case: &Case) {
     end(node);
 }
 
+/// Set for the copy of this program that ends while something hangs: where its node is, and what hangs.
+const NODE: &str = "WINDLASS_TEST_HUNG_NODE";
+
+/// Lives the life that ends while something hangs, if this process is the one.
+pub(crate) fn lived() -> bool {
+    let Some(root) = std::env::var_os(NODE).map(PathBuf::from) else { return false };
+    let node = start_at(&root);
+    let hung = node.add_pod(pod("hung", &host(&root.join("silent")))).unwrap();
+    let good = node.add_pod(pod("good", &healthy(&root))).unwrap();
+    ready(&node, &good);
+    let mut changes = node.changes();
+    while run(node.explain(&hung)).is_empty() {
+        run(changes.next());
+    }
+    assert_eq!(run(node.stop(Duration::ZERO)), 1, "it says what still runs");
+    let again = Node::builder(root.join("node")).runtime_directory(root.join("run")).start();
+    assert!(matches!(again, Err(StartError::InUse { .. })), "not in this process, where the call still works on it");
+    true
+}
+
 fn a_process_can_stop_and_start_while_something_hangs(case: &Case) {
     let Some(silent) = silent(case, "silent") else { return };
-    let node = start(case);
-    node.add_pod(pod("hung", &host(&case.path("silent")))).unwrap();
-    let good = node.add_pod(pod("good", &healthy(case))).unwrap();
-    let before = ready(&node, &good);
-    let mut changes = node.changes();
-    assert_eq!(run(node.stop(Duration::ZERO)), 1, "it says what still runs");
-    while run(changes.next()).is_some() {}
+    let root = case.path("");
+    let mut first = Command::new("/proc/self/exe").env(NODE, &root).spawn().expect("start a copy of this program");
+    assert!(first.wait().unwrap().success(), "it could end");
+    let mounts = case.mounts_below("node");
+    assert_eq!(mounts.len(), 1);
 
     let node = start(case);
-    node.add_pod(pod("hung", &host(&case.path("silent")))).unwrap();
-    node.add_pod(pod("good", &healthy(case))).unwrap();
+    let hung = node.add_pod(pod("hung", &host(&case.path("silent")))).unwrap();
+    let good = node.add_pod(pod("good", &healthy(&root))).unwrap();
     node.complete();
-    assert_eq!(ready(&node, &good), before);
-    let uid = "hung".into();
+    ready(&node, &good);
+    assert_eq!(case.mounts_below("node"), mounts);
     let mut changes = node.changes();
     drop(silent);
-    // What hung in the life before has ended too by now, and nobody was told of it.
-    while run(node.explain(&uid))[0].reasons.iter().all(|it| it.code != Code::FileSystemBroken) {
-        match run(changes.next()) {
-            Some(Change::Missed(_)) | None => break,
-            Some(_) => {}
-        }
+    while run(node.explain(&hung))[0].reasons.iter().all(|it| it.code != Code::FileSystemBroken) {
+        run(changes.next());
     }
     end(node);
 }

@@ -7,10 +7,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use windlass::{Node, node::Change, token::NoProvider};
+use windlass::{Node, node::Change};
 use windlass_core::ids::PodUid;
 
-use super::node::{all_kinds, config, end, pod, ready, run, secret};
+use super::node::{all_kinds, config, end, pod, ready, run, secret, start_at};
 use crate::namespace::Case;
 
 crate::tests! { a_kill_at_any_instant_is_recovered_from }
@@ -21,8 +21,7 @@ const NODE: &str = "WINDLASS_TEST_KILLED_NODE";
 const PODS: usize = 6;
 
 fn begin(root: &Path) -> Node {
-    let builder = Node::builder(root.join("node")).runtime_directory(root.join("run")).token_provider(NoProvider);
-    let node = builder.start().unwrap();
+    let node = start_at(root);
     node.update_object(config("settings", "one"));
     node.update_object(secret("one"));
     node

@@ -2,12 +2,12 @@
 
 use std::{
     future::Future,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, Pod, Secret},
+    api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret},
     serde_json::{self, Value, json},
 };
 use windlass::{
@@ -27,6 +27,9 @@ crate::tests! {
     an_optional_object_that_is_given_late_after_a_restart_takes_nothing_away,
     a_volume_that_is_unmounted_by_hand_is_mounted_again,
     what_is_mounted_over_a_volume_is_not_handed_out,
+    another_file_system_of_the_same_kind_is_not_taken_for_the_volume,
+    a_claim_that_cannot_be_looked_up_leaves_the_pod_its_volume,
+    strange_things_in_the_directory_of_pods_are_told_and_left_alone,
     a_new_process_finds_everything_as_it_was,
     a_new_process_takes_away_what_nobody_wants_any_more,
     a_record_of_another_boot_proves_nothing,
@@ -57,6 +60,10 @@ pub(crate) fn start(case: &Case) -> Node {
 fn start_with(case: &Case, provider: impl token::Provider + 'static) -> Node {
     let builder = Node::builder(case.path("node")).runtime_directory(case.path("run"));
     builder.node_name("node-1").token_provider(provider).start().unwrap()
+}
+
+pub(crate) fn start_at(directory: &Path) -> Node {
+    Node::builder(directory.join("node")).runtime_directory(directory.join("run")).start().unwrap()
 }
 
 /// A pod whose only container mounts all its volumes.
@@ -230,6 +237,70 @@ fn what_is_mounted_over_a_volume_is_not_handed_out(case: &Case) {
     end(node);
 }
 
+/// I-4: the kernel gives the number of a tmpfs to the next one.
+fn another_file_system_of_the_same_kind_is_not_taken_for_the_volume(case: &Case) {
+    let node = start(case);
+    node.update_object(secret("one"));
+    let volumes = json!([{"name": "secret", "secret": {"secretName": "keys"}}]);
+    let uid = node.add_pod(pod("a", &volumes)).unwrap();
+    let at = path(&ready(&node, &uid), "secret");
+    end(node);
+    rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).unwrap();
+    case.tmpfs_at(&at);
+
+    let node = start(case);
+    node.update_object(secret("one"));
+    node.add_pod(pod("a", &volumes)).unwrap();
+    ready(&node, &uid);
+    assert_eq!(std::fs::read_to_string(at.join("key")).unwrap(), "one", "it is not handed out empty");
+    end(node);
+}
+
+/// I-1.
+fn a_claim_that_cannot_be_looked_up_leaves_the_pod_its_volume(case: &Case) {
+    let node = start(case);
+    let claim = json!({"metadata": {"namespace": "default", "name": "data", "uid": "c"}, "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
+    let volume = json!({"metadata": {"name": "pv"}, "spec": {
+        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": {"namespace": "default", "name": "data", "uid": "c"},
+        "hostPath": {"path": case.path("node")},
+    }});
+    node.update_object(serde_json::from_value::<PersistentVolumeClaim>(claim).unwrap());
+    node.update_object(serde_json::from_value::<PersistentVolume>(volume).unwrap());
+    let uid = node.add_pod(pod("a", &json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]))).unwrap();
+    let before = ready(&node, &uid);
+    assert_eq!(before.len(), 1);
+    node.object_unavailable(&Reference::new(Kind::Claim, "default", "data"), "the API server is away");
+    assert_eq!(run(node.volumes(&uid)), before);
+    end(node);
+}
+
+fn strange_things_in_the_directory_of_pods_are_told_and_left_alone(case: &Case) {
+    let node = start(case);
+    let uid = node.add_pod(pod("a", &json!([{"name": "disk", "emptyDir": {}}]))).unwrap();
+    ready(&node, &uid);
+    end(node);
+    case.file("node/pods/a-file", "not ours");
+    case.file("node/pods/strange/volumes/a-file", "not ours");
+    std::os::unix::fs::symlink("/", case.path("node/pods/a-link")).unwrap();
+
+    let node = start(case);
+    let mut changes = node.changes_since_start().unwrap();
+    node.complete();
+    run(node.gone(&uid)).unwrap();
+    end(node);
+    let mut told = Vec::new();
+    while let Some(change) = run(changes.next()) {
+        if let Change::Damaged { text } | Change::Leftover { text, .. } = change {
+            told.push(text.to_string());
+        }
+    }
+    for strange in ["a-file", "a-link", "strange"] {
+        assert!(told.iter().any(|it| it.contains(strange)), "{strange}: {told:?}");
+    }
+    assert_eq!(case.read("node/pods/strange/volumes/a-file"), "not ours");
+    assert!(!case.path("node/pods/a").exists());
+}
+
 fn a_new_process_finds_everything_as_it_was(case: &Case) {
     let uid = PodUid::from("a");
     let objects = |node: &Node| {
@@ -245,7 +316,7 @@ fn a_new_process_finds_everything_as_it_was(case: &Case) {
     assert_eq!(case.mounts_below("node").len(), 2, "a stop leaves volumes mounted");
 
     let node = start(case);
-    let mut changes = node.changes();
+    let mut changes = node.changes_since_start().unwrap();
     objects(&node);
     node.add_pod(pod("a", &all_kinds())).unwrap();
     node.complete();
@@ -273,7 +344,7 @@ fn a_new_process_takes_away_what_nobody_wants_any_more(case: &Case) {
     case.file("node/pods/kubelets/volumes/kubernetes.io~empty-dir/old/data", "scratch");
 
     let node = start(case);
-    let mut changes = node.changes();
+    let mut changes = node.changes_since_start().unwrap();
     run(node.snapshot()).unwrap();
     assert_eq!(case.mounts_below("node").len(), 2, "nothing is taken away before the pods are known (I-1)");
     node.complete();
@@ -297,7 +368,7 @@ fn a_record_of_another_boot_proves_nothing(case: &Case) {
     end(node);
     let record = case.path("node/windlass/records/pods/a/volumes/kubernetes.io~empty-dir/disk");
     let mut value: Value = serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
-    value["proven"]["boot"] = "another".into();
+    value["boot"] = "another".into();
     std::fs::write(&record, value.to_string()).unwrap();
     let node = start(case);
     while !run(node.snapshot()).unwrap().synced {}
@@ -318,7 +389,7 @@ fn a_torn_record_is_told_and_the_volume_comes_right(case: &Case) {
     let text = std::fs::read(&record).unwrap();
     std::fs::write(&record, &text[..text.len() / 2]).unwrap();
     let node = start(case);
-    let mut changes = node.changes();
+    let mut changes = node.changes_since_start().unwrap();
     node.update_object(secret("one"));
     node.add_pod(pod("a", &volumes)).unwrap();
     node.complete();
@@ -339,6 +410,8 @@ fn two_processes_cannot_have_the_same_root(case: &Case) {
     let node = start(case);
     let second = Node::builder(case.path("node")).runtime_directory(case.path("run")).start();
     assert!(matches!(second, Err(StartError::InUse { .. })));
+    let elsewhere = Node::builder(case.path("node")).state_directory(case.path("elsewhere")).start();
+    assert!(matches!(elsewhere, Err(StartError::InUse { .. })), "whatever state it would keep");
     end(node);
     // The lock goes with the last handle.
     end(start(case));

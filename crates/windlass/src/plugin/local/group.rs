@@ -93,8 +93,17 @@ fn apply(scene: &Scene, task: &Publish<'_>, root: &Place, group: u32, when: When
     let applied = reporting(&scene.tell, task.uid, &shown, PATIENCE, &control, || {
         ownership::apply(root, &wanted, threads, &control)
     });
-    // Entries that could not be changed are no failure (P-212).
-    applied.map(drop).map_err(|error| Failure::open(&error))
+    let summary = applied.map_err(|error| Failure::open(&error))?;
+    // Entries that could not be changed are no failure (P-212), but the pod's owner is told, which the kubelet does not (W-6).
+    if let Some(first) = summary.failures.first() {
+        let text = format!(
+            "{} entries of {shown} could not be given to group {group}, the first: {}",
+            summary.failed,
+            super::super::chain(first)
+        );
+        scene.tell.warning(task.uid, "VolumePermissionChangeIncomplete", text);
+    }
+    Ok(())
 }
 
 /// The path from the pod's uid on.
