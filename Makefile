@@ -21,9 +21,20 @@ help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: setup-build ## Show the engine at work on a simulated node
-	@cargo build --release $(LOCKED) --package windlass-sim
-	@cargo run --release --quiet $(LOCKED) --package windlass-sim -- demo
+demo: setup-build ## Show volumes of pods come, change and go, on real mounts that nobody else sees
+	@cargo build $(LOCKED) --package windlass --example demo
+	@for rights in --mount '--map-root-user --mount'; do \
+	    unshare $$rights --propagation private mount --types tmpfs demo /tmp 2>/dev/null || continue; \
+	    exec unshare $$rights --propagation private cargo run --quiet $(LOCKED) --package windlass --example demo; \
+	done; \
+	printf '%s\n' \
+	    'demo: nothing can be mounted here, neither with the rights of this user nor in a user namespace.' \
+	    'One of these helps:' \
+	    '  as root:          sudo unshare --mount $(or $(CARGO_TARGET_DIR),target)/debug/examples/demo' \
+	    '  on Ubuntu:        sudo sysctl --write kernel.apparmor_restrict_unprivileged_userns=0' \
+	    '  in a container:   start it with --privileged' \
+	    '  without rights:   cargo run --release --package windlass-sim -- demo, on a simulated node' >&2; \
+	exit 1
 
 .PHONY: test
 test: setup-check format-check lint doc unit golden simulate deny ## Run every check: format, lints, docs, tests, golden cases, simulation, dependencies (SEEDS=n)
