@@ -306,7 +306,7 @@ impl Drive {
         let Some(place) = self.running.remove(&id) else { return };
         self.busy.remove(&place);
         match (&ended.outcome, &ended.made) {
-            (Outcome::Done(_), Some(made)) => self.hold(place.clone(), made.clone()),
+            (Outcome::Done(_), Some(made)) => self.hold(place.clone(), made),
             (Outcome::Done(windlass_core::operation::Done::Gone), None) => self.let_go(&place),
             _ => {}
         }
@@ -315,7 +315,7 @@ impl Drive {
         self.look_at(&place);
     }
 
-    fn hold(&mut self, place: Place, made: Made) {
+    fn hold(&mut self, place: Place, made: &Made) {
         if let (Place::Publish(volume, pod), Some(at)) = (&place, made.refresh_at) {
             // Times are rounded down twice on the way; too early would be for nothing.
             let ahead = at.duration_since(SystemTime::now()).unwrap_or_default() + Duration::from_millis(2);
@@ -330,7 +330,7 @@ impl Drive {
         if let Some(before) = self.held.insert(place.clone(), made.clone()) {
             self.unwatch(&before, &place);
         }
-        if let Some(path) = watched(&made) {
+        if let Some(path) = watched(made) {
             self.mounts.insert(path.clone(), place);
         }
     }
@@ -483,7 +483,7 @@ impl Drive {
                 self.renewals.entry((pod.clone(), volume.clone())).or_default().epoch = it.epoch;
             }
             taken_over.push(it.place.clone());
-            self.hold(it.place, it.made);
+            self.hold(it.place, &it.made);
         }
         {
             let mut live = self.executor.live.lock().unwrap_or_else(PoisonError::into_inner);
