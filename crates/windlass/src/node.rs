@@ -520,6 +520,11 @@ impl Node {
         self.ask(|drive| drive.engine.volumes_in_use()).await.flatten()
     }
 
+    /// What this kernel can do for it.
+    pub fn abilities(&self) -> &'static Abilities {
+        Abilities::of_this_kernel()
+    }
+
     /// The threads that work and hang.
     pub fn workers(&self) -> Counts {
         self.0.workers.counts()

@@ -147,6 +147,12 @@ pub trait Provider: Send + Sync {
     fn token(&self, request: &Request, now: SystemTime) -> Result<Token, Error>;
 }
 
+impl<P: Provider + ?Sized> Provider for Arc<P> {
+    fn token(&self, request: &Request, now: SystemTime) -> Result<Token, Error> {
+        (**self).token(request, now)
+    }
+}
+
 /// Nobody gives tokens: whatever needs one waits until somebody does ([`Error::NoProvider`]).
 #[derive(Clone, Copy, Debug)]
 pub struct NoProvider;

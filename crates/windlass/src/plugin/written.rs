@@ -16,7 +16,7 @@ use windlass_core::{
 };
 use windlass_linux::{
     atomic_dir::{self, Contents},
-    name::Relative,
+    name::{Name, Relative},
     safe_path::{Mounts, Place},
 };
 
@@ -46,8 +46,9 @@ impl Plugin for Written {
         };
         let medium = if volume.config_map.is_some() { Medium::Disk } else { Medium::Memory { limit_bytes: None } };
         let scratch = empty_dir::set_up(scene, task.slot, Marker::Wrapped, &medium, task.want)?;
-        if let Err(failure) = write(&scratch.root, &contents, &nested) {
-            return Err(undone(scene, task, &scratch.made, failure));
+        match write(&scratch.root, &contents, &nested) {
+            Ok(hidden) => tell_hidden(scene, task, &hidden),
+            Err(failure) => return Err(undone(scene, task, &scratch.made, failure)),
         }
         Ok(Made { refresh_at, ..scratch.made })
     }
@@ -74,13 +75,27 @@ fn contents(scene: &Scene, task: &Publish<'_>, volume: &Volume) -> Result<(Conte
     Ok((contents, refresh_at.get()))
 }
 
-fn write(root: &Place, contents: &Contents, nested: &[Relative]) -> Result<(), Failure> {
+/// Writes it, and answers which names users do not see, because something else has their place (P-92).
+fn write(root: &Place, contents: &Contents, nested: &[Relative]) -> Result<Vec<Name>, Failure> {
     let mode = Mode::from(payload::directory_mode(contents, 0o755));
     for directory in nested {
         root.make_directories(directory, mode, Mounts::Refuse)?;
     }
-    atomic_dir::write(root, contents)?;
-    Ok(())
+    Ok(atomic_dir::write(root, contents)?.hidden)
+}
+
+/// The kubelet leaves such keys hidden and tells nobody.
+fn tell_hidden(scene: &Scene, task: &Publish<'_>, hidden: &[Name]) {
+    if hidden.is_empty() {
+        return;
+    }
+    let names: Vec<String> = hidden.iter().map(ToString::to_string).collect();
+    let text = format!(
+        "volume \"{}\" does not show {}: something else has that place, such as a directory for another mount",
+        task.want.detail.name,
+        names.join(", ")
+    );
+    scene.tell.warning(task.uid, "HiddenVolumeFiles", text);
 }
 
 /// What could not be written is taken away again if it is new. What a pod has stays as it was before this call.

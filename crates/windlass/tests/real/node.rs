@@ -43,6 +43,7 @@ crate::tests! {
     a_node_that_is_dropped_leaves_everything_mounted,
     a_pod_that_goes_as_soon_as_it_comes_leaves_nothing,
     a_pods_directory_stays_if_that_is_wanted_until_it_is_told_to_go,
+    a_key_that_cannot_be_seen_is_told,
 }
 
 /// Runs a future to its end. The tests' threads have namespaces of their own, so each has a runtime of its own too.
@@ -568,4 +569,26 @@ fn a_pods_directory_stays_if_that_is_wanted_until_it_is_told_to_go(case: &Case) 
     end(node);
     let left: Vec<_> = std::fs::read_dir(case.path("node/pods/a")).unwrap().map(|it| it.unwrap().file_name()).collect();
     assert_eq!(left, ["etc-hosts"]);
+}
+
+/// P-92, P-112: a mount point for another volume takes the place of a key.
+fn a_key_that_cannot_be_seen_is_told(case: &Case) {
+    let node = start(case);
+    let mut changes = node.changes();
+    node.update_object(config("settings", "one"));
+    let mut both =
+        pod("a", &json!([{"name": "config", "configMap": {"name": "settings"}}, {"name": "other", "emptyDir": {}}]));
+    let mounts = json!([{"name": "config", "mountPath": "/config"}, {"name": "other", "mountPath": "/config/key"}]);
+    both.spec.as_mut().unwrap().containers[0].volume_mounts = serde_json::from_value(mounts).unwrap();
+    let uid = node.add_pod(both).unwrap();
+    ready(&node, &uid);
+    loop {
+        match run(changes.next()) {
+            Some(Change::Event(event)) if event.reason == "HiddenVolumeFiles" => {
+                break assert!(event.message.contains("key"));
+            }
+            other => assert!(other.is_some()),
+        }
+    }
+    end(node);
 }
