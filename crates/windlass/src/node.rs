@@ -380,6 +380,9 @@ impl Node {
     }
 
     /// Adds a pod, or changes one that is there. The API server's defaults are filled in.
+    ///
+    /// The objects that it uses may be given before or after it. Only the `Node` is better given first: the size of a volume
+    /// in memory follows from what the node allots to pods, and stays as it was when it was mounted (P-64).
     pub fn add_pod(&self, mut pod: api::Pod) -> Result<PodUid, PodError> {
         defaults::pod(&mut pod);
         let (uid, _, _) = resolve::identify(&pod)?;
