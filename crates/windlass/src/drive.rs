@@ -295,7 +295,7 @@ impl Drive {
         let mut running = users.filter(|(_, it)| !it.ending && phase(&it.pod) == Phase::Running);
         let writes = |known: &Known| {
             let detail = known.details.get(volume);
-            detail.is_some_and(|it| plugin::access(&known.pod, it) == Access::ReadWrite)
+            detail.is_some_and(|it| plugin::access(&known.pod, &it.name) == Access::ReadWrite)
         };
         let first = running.next()?;
         let chosen = if writes(first.1) { first } else { running.find(|(_, it)| writes(it)).unwrap_or(first) };
@@ -680,14 +680,18 @@ impl Drive {
         let handed = mounted.into_iter().filter_map(|(name, volume)| {
             let place = Place::Publish(volume.volume.clone(), uid.clone());
             let made = self.held.get(&place)?.clone();
-            let detail = self.pods.get(uid)?.details.get(&volume.volume)?;
+            let known = self.pods.get(uid)?;
+            let detail = known.details.get(&volume.volume)?;
+            // A pod may name one volume twice, once to write and once only to read.
+            let access = match plugin::access(&known.pod, &name) {
+                Access::ReadOnly => Access::ReadOnly,
+                Access::ReadWrite => volume.access,
+            };
             let attributes = match volume.mode {
-                windlass_core::spec::Mode::Filesystem => Attributes::of(detail.kind, volume.access),
-                windlass_core::spec::Mode::Block => Attributes {
-                    read_only: volume.access == windlass_core::spec::Access::ReadOnly,
-                    managed: false,
-                    relabel: false,
-                },
+                windlass_core::spec::Mode::Filesystem => Attributes::of(detail.kind, access),
+                windlass_core::spec::Mode::Block => {
+                    Attributes { read_only: access == Access::ReadOnly, managed: false, relabel: false }
+                }
             };
             Some(Handed { name, mode: volume.mode, attributes, proof: volume.proof, place, made })
         });

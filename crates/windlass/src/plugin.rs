@@ -14,7 +14,7 @@ use std::{
 use k8s_openapi::api::core::v1 as api;
 use rustix::io::Errno;
 use windlass_core::{
-    ids::PodUid,
+    ids::{OuterName, PodUid},
     operation::{Cause, Earlier, Obstacle, Proof},
     spec::{Access, VolumeSpec},
 };
@@ -80,7 +80,7 @@ impl Want {
 
     /// Whether the pod may write, by its reference to the claim.
     pub fn access(&self) -> Access {
-        access(&self.pod, &self.detail)
+        access(&self.pod, &self.detail.name)
     }
 
     /// The group that a volume belongs to, if the pod names one (`fsGroup`).
@@ -89,11 +89,10 @@ impl Want {
     }
 }
 
-/// Whether a pod may write, by its reference to the claim (P-219).
-pub(crate) fn access(pod: &api::Pod, detail: &Detail) -> Access {
+/// Whether a pod may write what it calls by this name, by its reference to the claim (P-219).
+pub(crate) fn access(pod: &api::Pod, name: &OuterName) -> Access {
     let volumes = pod.spec.iter().filter_map(|it| it.volumes.as_ref()).flatten();
-    let mut claims =
-        volumes.filter(|it| it.name == detail.name.as_str()).filter_map(|it| it.persistent_volume_claim.as_ref());
+    let mut claims = volumes.filter(|it| it.name == name.as_str()).filter_map(|it| it.persistent_volume_claim.as_ref());
     match claims.next().and_then(|it| it.read_only) {
         Some(true) => Access::ReadOnly,
         Some(false) | None => Access::ReadWrite,

@@ -29,6 +29,7 @@ crate::tests! {
     what_is_mounted_over_a_volume_is_not_handed_out,
     another_file_system_of_the_same_kind_is_not_taken_for_the_volume,
     a_claim_that_cannot_be_looked_up_leaves_the_pod_its_volume,
+    a_volume_that_is_named_twice_is_read_only_by_the_name_that_says_so,
     strange_things_in_the_directory_of_pods_are_told_and_left_alone,
     a_new_process_finds_everything_as_it_was,
     a_new_process_takes_away_what_nobody_wants_any_more,
@@ -257,21 +258,46 @@ fn another_file_system_of_the_same_kind_is_not_taken_for_the_volume(case: &Case)
     end(node);
 }
 
-/// I-1.
-fn a_claim_that_cannot_be_looked_up_leaves_the_pod_its_volume(case: &Case) {
-    let node = start(case);
-    let claim = json!({"metadata": {"namespace": "default", "name": "data", "uid": "c"}, "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
+/// A claim `data` to a directory of the host.
+fn give_claim(case: &Case, node: &Node) {
+    let claim = json!({
+        "metadata": {"namespace": "default", "name": "data", "uid": "c"},
+        "spec": {"volumeName": "pv"},
+        "status": {"phase": "Bound"},
+    });
     let volume = json!({"metadata": {"name": "pv"}, "spec": {
-        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": {"namespace": "default", "name": "data", "uid": "c"},
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "claimRef": {"namespace": "default", "name": "data", "uid": "c"},
         "hostPath": {"path": case.path("node")},
     }});
     node.update_object(serde_json::from_value::<PersistentVolumeClaim>(claim).unwrap());
     node.update_object(serde_json::from_value::<PersistentVolume>(volume).unwrap());
+}
+
+/// I-1.
+fn a_claim_that_cannot_be_looked_up_leaves_the_pod_its_volume(case: &Case) {
+    let node = start(case);
+    give_claim(case, &node);
     let uid = node.add_pod(pod("a", &json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]))).unwrap();
     let before = ready(&node, &uid);
     assert_eq!(before.len(), 1);
     node.object_unavailable(&Reference::new(Kind::Claim, "default", "data"), "the API server is away");
     assert_eq!(run(node.volumes(&uid)), before);
+    end(node);
+}
+
+fn a_volume_that_is_named_twice_is_read_only_by_the_name_that_says_so(case: &Case) {
+    let node = start(case);
+    give_claim(case, &node);
+    let volumes = json!([
+        {"name": "writes", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "reads", "persistentVolumeClaim": {"claimName": "data", "readOnly": true}},
+    ]);
+    let uid = node.add_pod(pod("a", &volumes)).unwrap();
+    let volumes = ready(&node, &uid);
+    let read_only: Vec<(&str, bool)> = volumes.iter().map(|it| (it.name.as_str(), it.read_only)).collect();
+    assert_eq!(read_only, [("reads", true), ("writes", false)]);
     end(node);
 }
 
