@@ -1,0 +1,183 @@
+//! Operations on their way, what they made, and what the mount table says of it.
+
+use super::*;
+
+impl Drive {
+    pub(super) fn start(&mut self, operation: Operation) {
+        let place = place_of(&operation);
+        let volume = operation.volume().clone();
+        let pod = match &operation.action {
+            Action::Expand { pod, .. } => Some(pod.clone()),
+            other => other.pod().cloned(),
+        };
+        let pod = pod.or_else(|| self.user_of(&volume));
+        let want = pod.as_ref().and_then(|pod| {
+            let known = self.pods.get(pod)?;
+            let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+            Some(Want::new(&known.pod, known.details.get(&volume)?, &memory, &self.settings.node))
+        });
+        let epoch = pod.and_then(|it| self.renewals.get(&(it, volume))).map_or(0, |it| it.epoch);
+        let id = operation.id;
+        self.running.insert(id, place.clone());
+        self.busy.insert(place);
+        let lane = Lane::from(operation.spec.plugin.as_str());
+        let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
+        let started = self.workers.run(&lane, move || {
+            let mut answer = Answer { id, inbox, locks, ended: None };
+            let job = Job { operation, want, epoch };
+            answer.ended = Some(executor.run(&job));
+        });
+        if let Err(error) = started {
+            let trouble = Trouble { cause: Cause::Other, text: plugin::chain(&error).into() };
+            let ended = Ended { outcome: Outcome::Refused(trouble), made: None };
+            // Not here: the engine is not to be told of an end while it is asked what to start.
+            let _ = self.inbox.send(Box::new(move |drive| drive.ended(id, ended)));
+        }
+    }
+
+    /// The pod for whom a volume is made ready: one that is to run, and one that may write if there is one.
+    pub(super) fn user_of(&self, volume: &VolumeId) -> Option<PodUid> {
+        let users = self.users.get(volume)?.iter().filter_map(|it| Some((it, self.pods.get(it)?)));
+        let mut running = users.filter(|(_, it)| !it.ending && phase(&it.pod) == Phase::Running);
+        let writes = |known: &Known| {
+            let detail = known.details.get(volume);
+            detail.is_some_and(|it| plugin::access(&known.pod, &it.name) == Access::ReadWrite)
+        };
+        let first = running.next()?;
+        let chosen = if writes(first.1) { first } else { running.find(|(_, it)| writes(it)).unwrap_or(first) };
+        Some(chosen.0.clone())
+    }
+
+    pub(super) fn ended(&mut self, id: OperationId, ended: Ended) {
+        let Some(place) = self.running.remove(&id) else { return };
+        self.busy.remove(&place);
+        match (&ended.outcome, &ended.made) {
+            (Outcome::Done(_), Some(made)) => self.hold(place.clone(), made),
+            (Outcome::Done(windlass_core::operation::Done::Gone), None) => self.let_go(&place),
+            _ => {}
+        }
+        self.tell(Event::OperationEnded { id, outcome: ended.outcome });
+        // What changed at the place meanwhile was taken for the operation's own work.
+        self.look_at(&place);
+    }
+
+    pub(super) fn hold(&mut self, place: Place, made: &Made) {
+        if let (Place::Publish(volume, pod), Some(at)) = (&place, made.refresh_at) {
+            // Times are rounded down twice on the way; too early would be for nothing.
+            let ahead = at.duration_since(SystemTime::now()).unwrap_or_default() + Duration::from_millis(2);
+            let at = self.now() + ahead;
+            let renewal = self.renewals.entry((pod.clone(), volume.clone())).or_default();
+            let alarm = Alarm::Renew(pod.clone(), volume.clone());
+            if let Some(before) = renewal.at.replace(at) {
+                self.alarms.remove(&(before, alarm.clone()));
+            }
+            self.alarms.insert((at, alarm));
+        }
+        if let Some(before) = self.held.insert(place.clone(), made.clone()) {
+            self.unwatch(&before, &place);
+        }
+        if let Some(path) = watched(made) {
+            self.mounts.insert(path.clone(), place);
+        }
+    }
+
+    pub(super) fn let_go(&mut self, place: &Place) {
+        if let Some(made) = self.held.remove(place) {
+            self.unwatch(&made, place);
+        }
+        if let Place::Publish(volume, pod) = place
+            && let Some(Renewal { at: Some(at), .. }) = self.renewals.remove(&(pod.clone(), volume.clone()))
+        {
+            self.alarms.remove(&(at, Alarm::Renew(pod.clone(), volume.clone())));
+        }
+    }
+
+    pub(super) fn unwatch(&mut self, made: &Made, place: &Place) {
+        if let Some(path) = watched(made)
+            && self.mounts.get(path) == Some(place)
+        {
+            self.mounts.remove(path);
+        }
+    }
+
+    /// The mount table changed.
+    pub(crate) fn mounts_changed(&mut self, changes: &[table::Change]) {
+        let mut places = BTreeSet::new();
+        for change in changes {
+            let (table::Change::Appeared(mount) | table::Change::Vanished(mount)) = change;
+            let place = self.mounts.get(&mount.mount_point).filter(|it| !self.busy.contains(*it));
+            places.extend(place.cloned());
+        }
+        for place in places {
+            self.look_at(&place);
+        }
+    }
+
+    /// The mount table could not be read: what is held may not be what it was.
+    pub(crate) fn mounts_unreadable(&mut self, text: &str) {
+        let _ = self.changes.send(Change::Damaged { text: text.into() });
+    }
+
+    /// Tells the engine if what is mounted at a place is not what was made there.
+    pub(super) fn look_at(&mut self, place: &Place) {
+        let Some(made) = self.held.get(place) else { return };
+        let (path, plain) = match &made.what {
+            What::Mount(path) => (path, None),
+            // Only what lies over it can be seen without touching it; that it is itself is seen when it is handed out.
+            What::Directory => (&made.path, Some(made.proof)),
+            What::Host => return,
+        };
+        let seen = self.executor.scene.watch.table().topmost(path).map(|it| plugin::mount_proof(it)).or(plain);
+        if !seen.is_some_and(|it| made.proof.holds_for(&it)) {
+            self.tell(Event::MountSeen { place: place.clone(), proof: seen });
+        }
+    }
+
+    /// What is at a place was looked at, and is not what it should be.
+    pub(crate) fn seen(&mut self, place: Place, expected: Proof, proof: Option<Proof>) {
+        // It was looked at some time ago: what was made anew since then is another.
+        let is_current = self.held.get(&place).is_some_and(|it| it.proof == expected);
+        if is_current && !self.busy.contains(&place) {
+            self.tell(Event::MountSeen { place, proof });
+        }
+    }
+}
+
+/// Sends an operation's end, also if the plugin panicked: an operation without an end would hold its volume for ever.
+struct Answer {
+    id: OperationId,
+    inbox: Sender<Message>,
+    locks: Option<Locks>,
+    ended: Option<Ended>,
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let ended = self.ended.take().unwrap_or_else(|| {
+            let text = "the operation broke off; this is a defect of windlass";
+            let trouble = Trouble { cause: Cause::Other, text: text.into() };
+            Ended { outcome: Outcome::Unknown(trouble), made: None }
+        });
+        let id = self.id;
+        drop(self.locks.take());
+        let _ = self.inbox.send(Box::new(move |drive| drive.ended(id, ended)));
+    }
+}
+
+/// Where a mount would be that changes what was made.
+fn watched(made: &Made) -> Option<&PathBuf> {
+    match &made.what {
+        What::Mount(path) => Some(path),
+        What::Directory => Some(&made.path),
+        What::Host => None,
+    }
+}
+
+/// The place that an operation is about.
+fn place_of(operation: &Operation) -> Place {
+    let volume = operation.volume().clone();
+    match (operation.action.kind(), operation.action.pod()) {
+        (ActionKind::Publish | ActionKind::Unpublish, Some(pod)) => Place::Publish(volume, pod.clone()),
+        _ => Place::Stage(volume),
+    }
+}

@@ -1,0 +1,176 @@
+//! Pods and objects as they are given, and the volumes that a pod is handed.
+
+use super::*;
+
+impl Drive {
+    /// A pod is there, for the first time or changed.
+    pub(crate) fn add_pod(&mut self, uid: &PodUid, pod: api::Pod) {
+        let details = self.pods.remove(uid).map(|it| it.details).unwrap_or_default();
+        self.pods.insert(uid.clone(), Known { pod: Arc::new(pod), details, ending: false });
+        if self.looked {
+            self.tell_pod(uid);
+        }
+    }
+
+    /// Tells the engine of a pod. From now on it says when the pod's directory may go again.
+    pub(super) fn tell_pod(&mut self, uid: &PodUid) {
+        self.executor.live.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.clone());
+        self.chore(uid.clone(), Executor::make_pod);
+        self.apply(uid);
+    }
+
+    /// Looks a pod's volumes up and tells the engine.
+    pub(super) fn apply(&mut self, uid: &PodUid) {
+        let Some(known) = self.pods.get(uid).filter(|it| self.looked && !it.ending) else { return };
+        let pod = known.pod.clone();
+        let given = Given { source: self.source.clone(), version: Version::NONE, phase: phase(&pod) };
+        let memory = self.memory.clone();
+        let mut memory = memory.write().unwrap_or_else(PoisonError::into_inner);
+        let resolver = Resolver {
+            settings: &self.settings,
+            catalogue: &self.catalogue,
+            drivers: &self.drivers,
+            objects: &*memory,
+        };
+        // A pod without a name or a specification is refused when it is given.
+        let Ok(mut resolved) = resolver.resolve(&pod, given) else { return };
+        memory.set_uses(uid, &resolved.depends_on);
+        drop(memory);
+        for volume in &mut resolved.pod.volumes {
+            if let VolumeWant::Volume(used) = &mut volume.want
+                && let Some(Renewal { epoch: epoch @ 1.., .. }) =
+                    self.renewals.get(&(uid.clone(), used.spec.id.clone()))
+            {
+                used.revision = renewed(used.revision, *epoch);
+            }
+        }
+        let before = self.pods.get_mut(uid).map(|it| std::mem::take(&mut it.details)).unwrap_or_default();
+        self.forget_users(uid, before.keys());
+        let mut details: BTreeMap<_, _> =
+            resolved.details.into_iter().map(|it| (it.volume.clone(), Arc::new(it))).collect();
+        // A volume that cannot be looked up at the moment is still the pod's, as long as the pod has it (I-1).
+        for (volume, detail) in before {
+            let place = Place::Publish(volume.clone(), uid.clone());
+            if self.held.contains_key(&place) || self.busy.contains(&place) {
+                details.entry(volume).or_insert(detail);
+            }
+        }
+        for volume in details.keys() {
+            self.users.entry(volume.clone()).or_default().insert(uid.clone());
+        }
+        if let Some(known) = self.pods.get_mut(uid) {
+            known.details = details;
+        }
+        for (name, warning) in resolved.warnings {
+            let text: Arc<str> = format!("volume {name}: {warning}").into();
+            self.executor.scene.tell.warning(uid, "SELinuxLabel", text);
+        }
+        self.tell(Event::PodApplied(resolved.pod));
+    }
+
+    pub(super) fn forget_users<'a>(&mut self, uid: &PodUid, volumes: impl Iterator<Item = &'a VolumeId>) {
+        for volume in volumes {
+            if let Some(users) = self.users.get_mut(volume) {
+                users.remove(uid);
+                if users.is_empty() {
+                    self.users.remove(volume);
+                }
+            }
+        }
+    }
+
+    /// A pod is gone, and nothing of it runs.
+    pub(crate) fn remove_pod(&mut self, uid: &PodUid, containers: Containers) {
+        if containers == Containers::Stopped {
+            if let Some(known) = self.pods.remove(uid) {
+                self.forget_users(uid, known.details.keys());
+            }
+            self.memory.write().unwrap_or_else(PoisonError::into_inner).set_uses(uid, &[]);
+        } else if let Some(known) = self.pods.get_mut(uid) {
+            known.ending = true;
+        }
+        self.tell(Event::PodGone { uid: uid.clone(), version: Version::NONE, containers });
+    }
+
+    /// All pods there are have been given.
+    pub(crate) fn complete(&mut self) {
+        if !self.looked {
+            self.completed = true;
+            return;
+        }
+        let was_partial = {
+            let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
+            memory.set_partial(false)
+        };
+        if was_partial {
+            // What has not been told of by now does not exist.
+            let mut pods: Vec<PodUid> = self.pods.keys().cloned().collect();
+            pods.sort();
+            self.apply_all(pods);
+        }
+        let source = self.source.clone();
+        self.tell(Event::SourceComplete { source, version: Version::NONE, containers: Containers::Stopped });
+    }
+
+    pub(crate) fn update_object(&mut self, object: Object) {
+        let name = ObjectName::from(&object.reference());
+        let pods = self.memory.write().unwrap_or_else(PoisonError::into_inner).put(object);
+        self.apply_all(pods);
+        self.tell(Event::ObjectChanged(name));
+    }
+
+    pub(crate) fn remove_object(&mut self, reference: &Reference) {
+        let pods = self.memory.write().unwrap_or_else(PoisonError::into_inner).remove(reference);
+        self.apply_all(pods);
+        self.tell(Event::ObjectChanged(reference.into()));
+    }
+
+    pub(crate) fn fail_object(&mut self, reference: &Reference, text: &str) {
+        let pods = self.memory.write().unwrap_or_else(PoisonError::into_inner).fail(reference, text);
+        self.apply_all(pods);
+    }
+
+    pub(super) fn apply_all(&mut self, pods: Vec<PodUid>) {
+        for pod in pods {
+            self.apply(&pod);
+        }
+    }
+
+    /// What a pod may be given, to be looked at once more before it is handed out.
+    pub(crate) fn hand_out(&self, uid: &PodUid) -> Vec<Handed> {
+        let mounted = self.engine.mounted_volumes(uid);
+        let handed = mounted.into_iter().filter_map(|(name, volume)| {
+            let place = Place::Publish(volume.volume.clone(), uid.clone());
+            let made = self.held.get(&place)?.clone();
+            let known = self.pods.get(uid)?;
+            let detail = known.details.get(&volume.volume)?;
+            // A pod may name one volume twice, once to write and once only to read.
+            let access = match plugin::access(&known.pod, &name) {
+                Access::ReadOnly => Access::ReadOnly,
+                Access::ReadWrite => volume.access,
+            };
+            let attributes = match volume.mode {
+                windlass_core::spec::Mode::Filesystem => Attributes::of(detail.kind, access),
+                windlass_core::spec::Mode::Block => {
+                    Attributes { read_only: access == Access::ReadOnly, managed: false, relabel: false }
+                }
+            };
+            Some(Handed { name, mode: volume.mode, attributes, proof: volume.proof, place, made })
+        });
+        handed.collect()
+    }
+
+    /// The names of a pod's volumes, for explaining each.
+    pub(crate) fn volume_names(&self, uid: &PodUid) -> Vec<windlass_core::ids::OuterName> {
+        let volumes = self.pods.get(uid).and_then(|it| it.pod.spec.as_ref()?.volumes.clone()).unwrap_or_default();
+        volumes.iter().map(|it| it.name.as_str().into()).collect()
+    }
+}
+
+/// The revision of a content that was renewed though nothing changed.
+fn renewed(revision: u64, epoch: u64) -> u64 {
+    let mut fingerprint = Fingerprint::new([0, 0]);
+    fingerprint.number(revision);
+    fingerprint.number(epoch);
+    fingerprint.finish()
+}
