@@ -1,11 +1,11 @@
 //! A read-only view of everything the engine knows, for people, tests and checks.
 
 use crate::{
-    ids::{DriverName, OperationId, OuterName, PluginName, PodUid, SourceName, Time, VolumeId},
+    ids::{DriverName, InnerName, OperationId, OuterName, PluginName, PodUid, SourceName, Time, VolumeId},
     oddity::Oddity,
     operation::Kind,
-    reason::Reason,
-    spec::Life,
+    reason::{Code, Reason},
+    spec::{Life, Mode},
     step::Doubt,
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -67,6 +67,47 @@ pub struct MountView {
     pub mounted: bool,
     /// Why it is not settled, deepest cause last; empty if it is.
     pub reasons: Vec<Reason>,
+}
+
+/// A pod with its volumes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PodDetail {
+    /// The pod.
+    pub pod: PodView,
+    /// Its volumes: those that it names, as the pod has them, and then those that it still has without naming them.
+    pub volumes: Vec<PodVolumeView>,
+}
+
+/// A volume as a pod has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PodVolumeView {
+    /// What the pod calls it; none if the pod does not name it (any more).
+    pub name: Option<OuterName>,
+    /// The volume that it is, if that is known.
+    pub volume: Option<PodMountView>,
+    /// How it stands.
+    pub code: Code,
+    /// Since when.
+    pub since: Time,
+    /// Why it is not settled, deepest cause last; empty if it is.
+    pub reasons: Vec<Reason>,
+}
+
+/// What a pod's volume turned out to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PodMountView {
+    /// Its identity.
+    pub id: VolumeId,
+    /// Its kind.
+    pub plugin: PluginName,
+    /// What its directory below the pod is called.
+    pub inner_name: InnerName,
+    /// As a directory or as a device.
+    pub mode: Mode,
+    /// Whether it is published.
+    pub publish: StepView,
+    /// Whether it may be handed out.
+    pub mounted: bool,
 }
 
 /// Where a step stands, without the inner details.

@@ -2,11 +2,14 @@
 
 use crate::{
     actual::{Mount, PodKey, VolumeKey},
+    desired::NamedVolume,
     engine::Engine,
     explain::{self, Explainer},
     ids::{OuterName, PodUid, VolumeId},
-    reason::Reason,
-    snapshot::{MountView, OperationView, PodView, Snapshot, StepView, VolumeView},
+    reason::{Code, Reason},
+    snapshot::{
+        MountView, OperationView, PodDetail, PodMountView, PodView, PodVolumeView, Snapshot, StepView, VolumeView,
+    },
     step::Step,
 };
 use alloc::vec::Vec;
@@ -18,6 +21,22 @@ impl Engine {
         volumes.sort_unstable_by(|one, other| one.id.cmp(&other.id));
         let mut pods: Vec<PodView> = self.world.pods.keys().map(|it| self.pod_view(it)).collect();
         pods.sort_unstable_by(|one, other| one.uid.cmp(&other.uid));
+        let registered = self.world.drivers.iter().filter(|(_, driver)| driver.registered);
+        Snapshot {
+            now: self.world.now,
+            may_take_away: self.world.start.may_take_away,
+            synced: self.states_synced(),
+            volumes,
+            pods,
+            operations: self.running_operations(),
+            sources: self.world.sources.iter().map(|(name, source)| (name.clone(), source.complete)).collect(),
+            drivers: registered.map(|(name, _)| name.clone()).collect(),
+            oddities: self.oddities.counts().collect(),
+        }
+    }
+
+    /// The operations that run, oldest first.
+    pub fn running_operations(&self) -> Vec<OperationView> {
         let operations = self.world.operations.iter().map(|(id, running)| OperationView {
             id: *id,
             volume: self.volumes[running.volume].id().clone(),
@@ -26,18 +45,62 @@ impl Engine {
             since: running.since,
             hung: running.hung,
         });
-        let registered = self.world.drivers.iter().filter(|(_, driver)| driver.registered);
-        Snapshot {
-            now: self.world.now,
-            may_take_away: self.world.start.may_take_away,
-            synced: self.states_synced(),
-            volumes,
-            pods,
-            operations: operations.collect(),
-            sources: self.world.sources.iter().map(|(name, source)| (name.clone(), source.complete)).collect(),
-            drivers: registered.map(|(name, _)| name.clone()).collect(),
-            oddities: self.oddities.counts().collect(),
-        }
+        operations.collect()
+    }
+
+    /// The pods that are known or of which something is here, in no particular order.
+    pub fn pod_uids(&self) -> Vec<PodUid> {
+        self.world.pods.keys().map(|it| self.world.pods[it].uid.clone()).collect()
+    }
+
+    /// One volume; `None` if nobody wants it and nothing of it is here. Costs what the volume costs (I-9).
+    pub fn view_volume(&self, id: &VolumeId) -> Option<VolumeView> {
+        Some(self.volume_view(self.volumes.find(id.as_str())?))
+    }
+
+    /// One pod with its volumes; `None` if it is not known and nothing of it is here. Costs what the pod costs (I-9).
+    pub fn view_pod(&self, uid: &PodUid) -> Option<PodDetail> {
+        let key = self.world.pod(uid)?;
+        let pod = &self.world.pods[key];
+        let mut volumes: Vec<PodVolumeView> = pod.volumes.iter().map(|it| self.named_view(key, it)).collect();
+        let unnamed = pod.mounts.iter().filter(|it| pod.names_of(**it).next().is_none());
+        volumes.extend(unnamed.filter_map(|it| self.pod_mount_view(key, *it)));
+        Some(PodDetail { pod: self.pod_view(key), volumes })
+    }
+
+    fn named_view(&self, pod: PodKey, named: &NamedVolume) -> PodVolumeView {
+        let trouble = named.trouble.as_ref().map(|it| explain::unresolved(it));
+        let view = named.volume.and_then(|it| self.pod_mount_view(pod, it)).unwrap_or_else(|| PodVolumeView {
+            name: None,
+            volume: None,
+            code: trouble.as_ref().map_or(Code::Idle, |it| it.code),
+            since: trouble.as_ref().map_or(self.world.now, |it| it.since),
+            reasons: Vec::new(),
+        });
+        let mut view = PodVolumeView { name: Some(named.name.clone()), ..view };
+        view.reasons.extend(trouble);
+        view
+    }
+
+    fn pod_mount_view(&self, pod: PodKey, key: VolumeKey) -> Option<PodVolumeView> {
+        let volume = &self.volumes[key];
+        let index = volume.mounts.iter().position(|it| it.pod == pod)?;
+        let (mount, rest) = (&volume.mounts[index], self.rest(key));
+        let what = PodMountView {
+            id: volume.id().clone(),
+            plugin: volume.spec.plugin.clone(),
+            inner_name: volume.spec.inner_name.clone(),
+            mode: volume.spec.mode,
+            publish: step_view(&mount.step),
+            mounted: self.is_mounted(mount),
+        };
+        Some(PodVolumeView {
+            name: None,
+            volume: Some(what),
+            code: mount.standing.code,
+            since: mount.standing.since,
+            reasons: self.explainer(key).mount_chain(mount, rest.mounts[index], rest.volume),
+        })
     }
 
     /// Why this volume of this pod is not as it should be, deepest cause last; empty if it is, or if nobody knows the pod.

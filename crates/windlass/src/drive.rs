@@ -4,6 +4,7 @@
 mod disk;
 mod operations;
 mod pods;
+mod show;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},

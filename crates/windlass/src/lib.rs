@@ -40,6 +40,10 @@
 pub mod node;
 pub use node::Node;
 
+pub mod view;
+
+pub mod source;
+
 pub mod plugin;
 
 pub mod payload;

@@ -21,7 +21,7 @@ use windlass_core::{
     Config, Engine,
     answer::{InUse, PodStatus},
     event::{Containers, Goal, Place},
-    ids::{OuterName, PodUid, VolumeId, WaiterId},
+    ids::{OuterName, PodUid, SourceName, VolumeId, WaiterId},
     notice::Verdict,
     operation::Proof,
     reason::{Code, Reason},
@@ -51,6 +51,7 @@ use crate::{
     resolve::{self, Settings},
     tell::{self, Tell},
     token::{self, NoProvider},
+    view,
 };
 
 pub use windlass_core::answer::WaitError;
@@ -85,10 +86,12 @@ pub enum StartError {
         source: layout::Error,
     },
     /// Another node works there, in this process or another, or is not done yet.
-    #[error("{} is in use by another node; end that one first", path.display())]
+    #[error("{} is in use by {}; end that first", path.display(), Named(holder.as_ref()))]
     InUse {
         /// The root or the state directory.
         path: PathBuf,
+        /// Who has it, if the kernel tells.
+        holder: Option<Holder>,
     },
     /// Paths are given out as text, so they must be text.
     #[error("{} cannot be used: it is no UTF-8 text", path.display())]
@@ -111,6 +114,27 @@ pub enum StartError {
     /// The kernel lacks something without which volumes cannot be mounted safely.
     #[error("this kernel cannot do what windlass needs ({0}); Linux 5.12 or newer, and the right to mount, are needed")]
     Abilities(Abilities),
+}
+
+/// A process that works somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number.
+    pub process: u32,
+    /// Its command line.
+    pub command: String,
+}
+
+/// A holder in words.
+struct Named<'a>(Option<&'a Holder>);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(Holder { process, command }) => write!(f, "process {process} ({command})"),
+            None => f.write_str("another node"),
+        }
+    }
 }
 
 /// Why a pod was not taken. Nothing was changed.
@@ -155,6 +179,8 @@ pub enum Change {
         /// How it stands now.
         code: Code,
     },
+    /// A pod was given, changed or removed, or what it names was looked up again.
+    Pod(PodUid),
     /// What a pod's owner should know, in the kubelet's words.
     Event(tell::Event),
     /// Nothing of this pod is left.
@@ -232,6 +258,7 @@ pub(crate) struct Handed {
 #[must_use]
 pub struct Builder {
     root: PathBuf,
+    source: SourceName,
     state: Option<PathBuf>,
     runtime: PathBuf,
     settings: Settings,
@@ -246,6 +273,12 @@ impl Builder {
     /// The node's name, as nodes' objects and volumes' affinities have it. The default is `localhost`.
     pub fn node_name(mut self, name: &str) -> Self {
         self.settings.node = name.into();
+        self
+    }
+
+    /// What the giver of pods is called where something waits for it. The default is `embedding program`.
+    pub fn source_name(mut self, name: &str) -> Self {
+        self.source = name.into();
         self
     }
 
@@ -327,7 +360,7 @@ impl Builder {
         };
         let executor = Arc::new(Executor::new(scene, records, boot.trim().into()));
         let engine = Engine::new(Config {
-            sources: vec![SOURCE.into()],
+            sources: vec![self.source.clone()],
             boot: boot.trim().into(),
             attacher: false,
             keep_terminated: self.keep_terminated,
@@ -346,7 +379,7 @@ impl Builder {
             memory,
             settings: self.settings,
             catalogue: self.catalogue,
-            source: SOURCE.into(),
+            source: self.source,
             keep_directories: self.keep_directories,
             locks,
             inbox: inbox.clone(),
@@ -360,14 +393,12 @@ impl Builder {
     }
 }
 
-/// What the engine calls the program that gives the pods.
-const SOURCE: &str = "embedding program";
-
 impl Node {
     /// A node whose volumes are below this directory, in the kubelet's layout.
     pub fn builder(root: impl Into<PathBuf>) -> Builder {
         Builder {
             root: root.into(),
+            source: "embedding program".into(),
             state: None,
             runtime: "/run/windlass".into(),
             settings: Settings::new("localhost"),
@@ -511,6 +542,39 @@ impl Node {
             all.filter(|it| !it.reasons.is_empty()).collect()
         });
         explained.await.unwrap_or_default()
+    }
+
+    /// A pod as it was given, with the API server's defaults; `None` if it is not known.
+    pub async fn pod(&self, pod: &PodUid) -> Option<Arc<api::Pod>> {
+        let uid = pod.clone();
+        self.ask(move |drive| drive.pod(&uid)).await.flatten()
+    }
+
+    /// A pod and its volumes as they are shown; `None` if it is not known and nothing of it is here.
+    pub async fn show_pod(&self, pod: &PodUid) -> Option<view::Pod> {
+        let uid = pod.clone();
+        self.ask(move |drive| drive.show_pod(&uid)).await.flatten()
+    }
+
+    /// All pods as they are shown, sorted by namespace and name.
+    pub async fn show_pods(&self) -> Vec<view::Pod> {
+        self.ask(|drive| drive.show_pods()).await.unwrap_or_default()
+    }
+
+    /// A volume as it is shown; `None` if nobody wants it and nothing of it is here.
+    pub async fn show_volume(&self, volume: &VolumeId) -> Option<view::Volume> {
+        let id = volume.clone();
+        self.ask(move |drive| drive.show_volume(&id)).await.flatten()
+    }
+
+    /// All volumes as they are shown, sorted by name.
+    pub async fn show_volumes(&self) -> Vec<view::Volume> {
+        self.ask(|drive| drive.show_volumes()).await.unwrap_or_default()
+    }
+
+    /// The operations that run, oldest first, as they are shown.
+    pub async fn show_operations(&self) -> Vec<view::Operation> {
+        self.ask(|drive| drive.show_operations()).await.unwrap_or_default()
     }
 
     /// Everything, at one moment; `None` once the node has stopped.
@@ -690,9 +754,26 @@ fn lock(directory: &safe_path::Place, path: &Path) -> Result<OwnedFd, StartError
     let lock = lock.map_err(|errno| file(&format!("open {}", path.display()), errno))?;
     match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(lock),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(StartError::InUse { path: path.into() }),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(StartError::InUse { path: path.into(), holder: holder(&lock) }),
         Err(errno) => Err(file(&format!("lock {}", path.display()), errno)),
     }
+}
+
+/// Who has locked this, if the kernel tells: a process of another process namespace is not seen.
+fn holder(locked: &OwnedFd) -> Option<Holder> {
+    let stat = rustix::fs::fstat(locked).ok()?;
+    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let file = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    // For example `1: FLOCK  ADVISORY  WRITE 812 fd:00:131 0 EOF`; lines of those who wait have an arrow before the kind.
+    let process = locks.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let (kind, process) = (words.next()?, words.nth(2)?);
+        (kind == "FLOCK" && words.next()? == file).then(|| process.parse().ok())?
+    })?;
+    let command = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
+    Some(Holder { process, command })
 }
 
 fn read(path: &str) -> Result<String, StartError> {

@@ -66,6 +66,7 @@ impl Drive {
             self.executor.scene.tell.warning(uid, "SELinuxLabel", text);
         }
         self.tell(Event::PodApplied(resolved.pod));
+        let _ = self.changes.send(Change::Pod(uid.clone()));
     }
 
     pub(super) fn forget_users<'a>(&mut self, uid: &PodUid, volumes: impl Iterator<Item = &'a VolumeId>) {

@@ -1,0 +1,13 @@
+//! The verbs, a file each.
+
+pub(crate) mod completion;
+pub(crate) mod describe;
+pub(crate) mod events;
+pub(crate) mod explain;
+pub(crate) mod get;
+pub(crate) mod man;
+pub(crate) mod mounts;
+pub(crate) mod tree;
+pub(crate) mod validate;
+pub(crate) mod version;
+pub(crate) mod wait;

@@ -1,0 +1,385 @@
+//! Settings as they are written, on the command line, in the environment or in a file, and as they are meant.
+
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{args, paths::Paths};
+
+/// Settings as they are written. The file has the same names as the options, without the hyphens before them; what the
+/// command line or the environment says comes before what the file says.
+#[derive(Args, Serialize, Deserialize, Debug, Clone, Default, PartialEq)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct Settings {
+    /// Read manifests (YAML or JSON) in this directory and below, and follow their changes
+    #[arg(long, value_name = "DIR", env = "WINDLASS_MANIFESTS", help_heading = "Places")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) manifests: Option<PathBuf>,
+
+    /// Keep the volumes below this directory, in the kubelet's layout
+    #[arg(long, value_name = "DIR", env = "WINDLASS_ROOT", help_heading = "Places")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) root: Option<PathBuf>,
+
+    /// The socket of the API; an option of all verbs.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) socket: Option<PathBuf>,
+
+    /// The group that may use the socket besides its owner
+    #[arg(long, value_name = "GROUP", help_heading = "Places")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) socket_group: Option<String>,
+
+    /// Keep records in this directory [default: windlass below the root]
+    #[arg(long, value_name = "DIR", help_heading = "Places")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) state_directory: Option<PathBuf>,
+
+    /// Keep what a reboot may forget in this directory, which must be in memory
+    #[arg(long, value_name = "DIR", help_heading = "Places")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) runtime_directory: Option<PathBuf>,
+
+    /// The name of this node [default: the name of the host]
+    #[arg(long, value_name = "NAME", env = "WINDLASS_NODE_NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) node_name: Option<String>,
+
+    /// Let pods that have finished keep their volumes until their manifests are removed
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) keep_terminated: Option<bool>,
+
+    /// Get service account tokens from this program: a TokenRequest on its standard input, one with a status on its output
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "token_key", help_heading = "Tokens")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token_command: Option<PathBuf>,
+
+    /// Sign service account tokens with this key: ECDSA P-256 as PKCS#8 in PEM
+    #[arg(long, value_name = "FILE", help_heading = "Tokens")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token_key: Option<PathBuf>,
+
+    /// What the tokens say of who made them [default: https://windlass.local]
+    #[arg(long, value_name = "URL", requires = "token_key", help_heading = "Tokens")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token_issuer: Option<String>,
+
+    /// Whom tokens are for that name no audience [default: the issuer]
+    #[arg(long, value_name = "NAME", requires = "token_key", help_heading = "Tokens")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token_audience: Option<String>,
+
+    /// How to write the log, on standard error or to journald [default: journald under systemd, else text]
+    #[arg(long, value_name = "FORMAT", help_heading = "Log")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) log_format: Option<LogFormat>,
+
+    /// How much to log: error, warn, info, debug or trace, or by part as in windlass=debug [default: info]
+    #[arg(long, value_name = "LEVEL", env = "WINDLASS_LOG", help_heading = "Log")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) log_level: Option<String>,
+
+    /// How many clients the API serves at a time [default: 64]
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) connections_max: Option<usize>,
+
+    /// How many threads work on volumes at most [default: 256]
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) threads_max: Option<usize>,
+
+    /// How long to wait at the end for what runs [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stop_timeout: Option<Time>,
+
+    /// Bring up what is there, print it and exit: with status 0 only if all is mounted
+    #[arg(long)]
+    #[serde(skip)]
+    pub(crate) once: bool,
+
+    /// With --once, give up after this time
+    #[arg(long, value_name = "TIME", value_parser = args::duration, default_value = "2m", requires = "once")]
+    #[serde(skip)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Read settings from this file [default: /etc/windlass/config.yaml if it is there; for a user in ~/.config/windlass]
+    #[arg(long, value_name = "FILE", env = "WINDLASS_CONFIG")]
+    #[serde(skip)]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Print all settings as a configuration file and exit
+    #[arg(long)]
+    #[serde(skip)]
+    pub(crate) print_config: bool,
+}
+
+/// How the log is written.
+#[derive(ValueEnum, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LogFormat {
+    /// Lines for people
+    Text,
+    /// A JSON object a line
+    Json,
+    /// The journal of systemd, with fields
+    Journald,
+}
+
+/// A length of time that is written as people write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Time(pub(crate) Duration);
+
+fn time(text: &str) -> Result<Time, String> {
+    args::duration(text).map(Time)
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::SignedDuration::try_from(self.0) {
+            Ok(duration) => write!(f, "{duration:#}"),
+            Err(_) => write!(f, "{}s", self.0.as_secs()),
+        }
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        time(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Settings as they are meant.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) manifests: PathBuf,
+    pub(crate) root: PathBuf,
+    pub(crate) socket: PathBuf,
+    pub(crate) socket_group: Option<String>,
+    pub(crate) state: PathBuf,
+    pub(crate) runtime: PathBuf,
+    pub(crate) node_name: String,
+    pub(crate) keep_terminated: bool,
+    pub(crate) tokens: Tokens,
+    pub(crate) log_format: LogFormat,
+    pub(crate) log_level: String,
+    pub(crate) connections_max: usize,
+    pub(crate) threads_max: usize,
+    pub(crate) stop_timeout: Duration,
+    /// Bring up what is there, and at most for this long.
+    pub(crate) once: Option<Duration>,
+}
+
+/// Where service account tokens come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Tokens {
+    /// Nowhere.
+    None,
+    /// A program gives them.
+    Command(PathBuf),
+    /// They are signed here.
+    Key { file: PathBuf, issuer: String, audience: String },
+}
+
+impl Settings {
+    /// With what the configuration file says where the command line and the environment say nothing.
+    pub(crate) fn with_file(self, paths: &Paths) -> anyhow::Result<Self> {
+        let (path, asked) = match &self.config {
+            Some(path) => (path.clone(), true),
+            None => (paths.config.clone(), false),
+        };
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if !asked && error.kind() == io::ErrorKind::NotFound => return Ok(self),
+            Err(error) => return Err(error).with_context(|| format!("read the configuration {}", path.display())),
+        };
+        let file = parse(&text).with_context(|| format!("the configuration {} cannot be used", path.display()))?;
+        Ok(self.or(file))
+    }
+
+    fn or(self, file: Self) -> Self {
+        // A way to get tokens on the command line replaces the one of the file, not only a part of it.
+        let tokens = self.token_command.is_some() || self.token_key.is_some();
+        let file = if tokens { Self { token_command: None, token_key: None, ..file } } else { file };
+        Self {
+            manifests: self.manifests.or(file.manifests),
+            root: self.root.or(file.root),
+            socket: self.socket.or(file.socket),
+            socket_group: self.socket_group.or(file.socket_group),
+            state_directory: self.state_directory.or(file.state_directory),
+            runtime_directory: self.runtime_directory.or(file.runtime_directory),
+            node_name: self.node_name.or(file.node_name),
+            keep_terminated: self.keep_terminated.or(file.keep_terminated),
+            token_command: self.token_command.or(file.token_command),
+            token_key: self.token_key.or(file.token_key),
+            token_issuer: self.token_issuer.or(file.token_issuer),
+            token_audience: self.token_audience.or(file.token_audience),
+            log_format: self.log_format.or(file.log_format),
+            log_level: self.log_level.or(file.log_level),
+            connections_max: self.connections_max.or(file.connections_max),
+            threads_max: self.threads_max.or(file.threads_max),
+            stop_timeout: self.stop_timeout.or(file.stop_timeout),
+            ..self
+        }
+    }
+
+    /// What is meant, with what nobody said filled in.
+    pub(crate) fn mean(self, paths: &Paths) -> anyhow::Result<Config> {
+        let absolute = |path: PathBuf| {
+            std::path::absolute(&path).with_context(|| format!("{} cannot be made absolute", path.display()))
+        };
+        let root = absolute(self.root.unwrap_or_else(|| paths.root.clone()))?;
+        let issuer = self.token_issuer.unwrap_or_else(|| "https://windlass.local".into());
+        let tokens = match (self.token_command, self.token_key) {
+            (None, None) => Tokens::None,
+            (Some(program), None) => Tokens::Command(absolute(program)?),
+            (None, Some(file)) => {
+                let audience = self.token_audience.unwrap_or_else(|| issuer.clone());
+                Tokens::Key { file: absolute(file)?, issuer, audience }
+            }
+            (Some(_), Some(_)) => bail!("token-command and token-key exclude each other: take one of them out"),
+        };
+        let limits = windlass_linux::workers::Limits::default();
+        let runtime = absolute(self.runtime_directory.unwrap_or_else(|| paths.runtime.clone()))?;
+        let config = Config {
+            manifests: absolute(self.manifests.unwrap_or_else(|| paths.manifests.clone()))?,
+            socket: absolute(self.socket.unwrap_or_else(|| runtime.join("api.sock")))?,
+            socket_group: self.socket_group,
+            state: absolute(self.state_directory.unwrap_or_else(|| root.join("windlass")))?,
+            runtime,
+            node_name: self.node_name.unwrap_or_else(host_name),
+            keep_terminated: self.keep_terminated.unwrap_or(false),
+            tokens,
+            log_format: self.log_format.unwrap_or_else(log_format),
+            log_level: self.log_level.unwrap_or_else(|| "info".into()),
+            connections_max: self.connections_max.unwrap_or(64),
+            threads_max: self.threads_max.unwrap_or(limits.threads_max),
+            stop_timeout: self.stop_timeout.map_or(Duration::from_secs(10), |it| it.0),
+            once: self.once.then(|| self.timeout.unwrap_or(Duration::from_secs(120))),
+            root,
+        };
+        if config.connections_max == 0 || config.threads_max == 0 {
+            bail!("connections-max and threads-max must be at least 1");
+        }
+        if inside(&config.manifests, &config.root) || inside(&config.root, &config.manifests) {
+            bail!(
+                "the manifests ({}) and the root ({}) must not be inside each other",
+                config.manifests.display(),
+                config.root.display()
+            );
+        }
+        Ok(config)
+    }
+}
+
+fn inside(path: &Path, of: &Path) -> bool {
+    path.starts_with(of)
+}
+
+impl Config {
+    /// As a configuration file that says the same.
+    pub(crate) fn to_settings(&self) -> Settings {
+        let (mut command, mut key, mut issuer, mut audience) = (None, None, None, None);
+        match self.tokens.clone() {
+            Tokens::None => {}
+            Tokens::Command(program) => command = Some(program),
+            Tokens::Key { file, issuer: by, audience: whom } => {
+                (key, issuer, audience) = (Some(file), Some(by), Some(whom))
+            }
+        }
+        Settings {
+            manifests: Some(self.manifests.clone()),
+            root: Some(self.root.clone()),
+            socket: Some(self.socket.clone()),
+            socket_group: self.socket_group.clone(),
+            state_directory: Some(self.state.clone()),
+            runtime_directory: Some(self.runtime.clone()),
+            node_name: Some(self.node_name.clone()),
+            keep_terminated: Some(self.keep_terminated),
+            token_command: command,
+            token_key: key,
+            token_issuer: issuer,
+            token_audience: audience,
+            log_format: Some(self.log_format),
+            log_level: Some(self.log_level.clone()),
+            connections_max: Some(self.connections_max),
+            threads_max: Some(self.threads_max),
+            stop_timeout: Some(Time(self.stop_timeout)),
+            ..Settings::default()
+        }
+    }
+}
+
+/// Reads a configuration file. A key that is not known is refused, with the nearest one that is.
+fn parse(text: &str) -> anyhow::Result<Settings> {
+    if text.lines().all(|it| it.trim().is_empty() || it.trim_start().starts_with('#')) {
+        return Ok(Settings::default());
+    }
+    let value: serde_json::Value = serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let serde_json::Value::Object(given) = value else { bail!("it is no list of names and values") };
+    let known: Vec<String> = known();
+    for key in given.keys().filter(|it| !known.contains(it)) {
+        let near =
+            known.iter().map(|it| (strsim::jaro_winkler(key, it), it)).max_by(|one, other| one.0.total_cmp(&other.0));
+        match near.filter(|(likeness, _)| *likeness > 0.75) {
+            Some((_, near)) => bail!("unknown key {key:?}; did you mean {near:?}?"),
+            None => bail!("unknown key {key:?}; there are {}", known.join(", ")),
+        }
+    }
+    serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!("{error}"))
+}
+
+/// The keys that a file may have: those of a configuration that says everything.
+fn known() -> Vec<String> {
+    let path = || Some(PathBuf::new());
+    let text = || Some(String::new());
+    let all = Settings {
+        manifests: path(),
+        root: path(),
+        socket: path(),
+        socket_group: text(),
+        state_directory: path(),
+        runtime_directory: path(),
+        node_name: text(),
+        keep_terminated: Some(false),
+        token_command: path(),
+        token_key: path(),
+        token_issuer: text(),
+        token_audience: text(),
+        log_format: Some(LogFormat::Text),
+        log_level: text(),
+        connections_max: Some(1),
+        threads_max: Some(1),
+        stop_timeout: Some(Time(Duration::ZERO)),
+        ..Settings::default()
+    };
+    match serde_json::to_value(all) {
+        Ok(serde_json::Value::Object(all)) => all.keys().cloned().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().to_lowercase();
+    if name.is_empty() { "localhost".into() } else { name }
+}
+
+/// Under systemd standard error goes to the journal already, and better with fields than as text.
+fn log_format() -> LogFormat {
+    if std::env::var_os("JOURNAL_STREAM").is_some() { LogFormat::Journald } else { LogFormat::Text }
+}

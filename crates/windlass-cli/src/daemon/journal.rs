@@ -1,0 +1,118 @@
+//! What happened, as it is shown later: the newest events, those that say the same counted together, and what was found
+//! on disk that is not windlass's.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+use windlass::{
+    tell,
+    view::{self, EventStatus, Metadata, Problem, Severity},
+};
+
+/// How many different events are kept.
+const EVENTS_MAX: usize = 1000;
+/// How many things on disk that are not ours are kept.
+const FOUND_MAX: usize = 200;
+
+/// Keeps what happened.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    kept: Mutex<Kept>,
+    /// Counts up with every event.
+    version: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Oldest first, by the number in their name.
+    events: VecDeque<view::Event>,
+    next: u64,
+    found: BTreeMap<String, Problem>,
+}
+
+impl Journal {
+    pub(crate) fn new() -> Self {
+        Self { kept: Mutex::default(), version: watch::Sender::new(0) }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An event of the pod that is called `title`. One that says the same as an earlier one is counted with it.
+    pub(crate) fn event(&self, title: &str, event: &tell::Event) {
+        let now = Timestamp::now();
+        let (namespace, pod) = view::split(title);
+        let mut kept = self.kept();
+        let same = |it: &view::Event| {
+            it.status.pod_uid == event.pod.as_str()
+                && it.status.reason == event.reason
+                && it.status.message == *event.message
+        };
+        if let Some(index) = kept.events.iter().position(same)
+            && let Some(mut earlier) = kept.events.remove(index)
+        {
+            earlier.status.count += 1;
+            earlier.status.last_time = now;
+            kept.events.push_back(earlier);
+        } else {
+            kept.next += 1;
+            let metadata = Metadata { namespace, name: format!("{pod}.{}", kept.next), uid: None };
+            let status = EventStatus {
+                tone: event.tone.to_string(),
+                reason: event.reason.into(),
+                message: event.message.to_string(),
+                pod,
+                pod_uid: event.pod.to_string(),
+                count: 1,
+                first_time: now,
+                last_time: now,
+            };
+            kept.events.push_back(view::Object::new("Event", metadata, status));
+            if kept.events.len() > EVENTS_MAX {
+                kept.events.pop_front();
+            }
+        }
+        drop(kept);
+        self.version.send_modify(|it| *it += 1);
+    }
+
+    /// Something is on disk that is not windlass's, or makes no sense.
+    pub(crate) fn found(&self, path: &str, message: &str) {
+        let problem = Problem {
+            severity: Severity::NotOurs,
+            path: path.into(),
+            line: None,
+            object: None,
+            message: message.into(),
+        };
+        let mut kept = self.kept();
+        if kept.found.len() < FOUND_MAX {
+            kept.found.insert(format!("{path}\0{message}"), problem);
+        }
+    }
+
+    /// It is gone, or is not in the way any more.
+    pub(crate) fn cleared(&self, path: &str) {
+        self.kept().found.retain(|_, it| it.path != path);
+    }
+
+    /// The events, oldest first.
+    pub(crate) fn events(&self) -> Vec<view::Event> {
+        self.kept().events.iter().cloned().collect()
+    }
+
+    /// What is on disk and not ours.
+    pub(crate) fn not_ours(&self) -> Vec<Problem> {
+        self.kept().found.values().cloned().collect()
+    }
+
+    /// Changes with every event.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+}

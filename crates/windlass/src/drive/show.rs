@@ -1,0 +1,52 @@
+//! What is shown of the node's state.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1 as api;
+use windlass_core::{
+    event::Place,
+    ids::{PodUid, VolumeId},
+    snapshot::PodVolumeView,
+};
+
+use super::Drive;
+use crate::view::{self, Clock};
+
+impl Drive {
+    /// A pod as it was given.
+    pub(crate) fn pod(&self, uid: &PodUid) -> Option<Arc<api::Pod>> {
+        self.pods.get(uid).map(|it| it.pod.clone())
+    }
+
+    pub(crate) fn show_pod(&self, uid: &PodUid) -> Option<view::Pod> {
+        let detail = self.engine.view_pod(uid)?;
+        Some(view::pod(Clock::at(self.now()), &detail, |it| self.path(uid, it)))
+    }
+
+    pub(crate) fn show_pods(&self) -> Vec<view::Pod> {
+        let mut pods: Vec<_> = self.engine.pod_uids().iter().filter_map(|it| self.show_pod(it)).collect();
+        pods.sort_by(|one, other| one.metadata.cmp(&other.metadata));
+        pods
+    }
+
+    pub(crate) fn show_volume(&self, id: &VolumeId) -> Option<view::Volume> {
+        Some(view::volume(Clock::at(self.now()), &self.engine.view_volume(id)?))
+    }
+
+    pub(crate) fn show_volumes(&self) -> Vec<view::Volume> {
+        let clock = Clock::at(self.now());
+        self.engine.snapshot().volumes.iter().map(|it| view::volume(clock, it)).collect()
+    }
+
+    pub(crate) fn show_operations(&self) -> Vec<view::Operation> {
+        let clock = Clock::at(self.now());
+        self.engine.running_operations().iter().map(|it| view::operation(clock, it)).collect()
+    }
+
+    /// Where a pod's volume is, once it is made.
+    fn path(&self, uid: &PodUid, volume: &PodVolumeView) -> Option<String> {
+        let id = volume.volume.as_ref()?.id.clone();
+        let made = self.held.get(&Place::Publish(id, uid.clone()))?;
+        Some(made.path.to_str()?.to_owned()).filter(|it| !it.is_empty())
+    }
+}

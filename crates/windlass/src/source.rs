@@ -1,0 +1,3 @@
+//! Where pods and objects come from, for programs that do not have them themselves.
+
+pub mod directory;
