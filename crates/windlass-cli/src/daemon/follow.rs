@@ -5,7 +5,6 @@ use std::{collections::HashMap, sync::Arc};
 use windlass::{
     Node,
     node::{Change, Changes},
-    tell::Tone,
 };
 use windlass_core::{
     ids::{PodUid, VolumeId},
@@ -38,11 +37,8 @@ impl Follower {
             Change::Event(event) => {
                 let title = self.title(&event.pod).await;
                 self.shared.journal.event(&title, &event);
-                let (pod, reason) = (&*title, event.reason);
-                match event.tone {
-                    Tone::Normal => tracing::info!(pod, reason, "{}", event.message),
-                    Tone::Warning => tracing::warn!(pod, reason, "{}", event.message),
-                }
+                // What went wrong with a volume is told by its state; `windlass events` has the kubelet's words for it.
+                tracing::debug!(pod = &*title, reason = event.reason, tone = %event.tone, "{}", event.message);
             }
             Change::PodReleased(uid) => {
                 let title = self.titles.remove(&uid);
@@ -66,7 +62,9 @@ impl Follower {
                 self.shared.journal.found(&self.config.root.display().to_string(), &text);
                 tracing::warn!("found on disk, and makes no sense: {text}");
             }
-            Change::DiskUnreadable { text } => tracing::error!("the disk cannot be read, nothing is taken away: {text}"),
+            Change::DiskUnreadable { text } => {
+                tracing::error!("the disk cannot be read, nothing is taken away: {text}")
+            }
             Change::Missed(count) => tracing::warn!(count, "changes came faster than they could be logged"),
         }
     }
@@ -144,7 +142,9 @@ fn tone(code: Code) -> Line {
         | Code::VolumeBusy
         | Code::NotStaged
         | Code::NotAttached
-        | Code::DiskNotRead => Line::Passing,
+        | Code::DiskNotRead
+        | Code::SourceIncomplete
+        | Code::AttachmentsUnknown => Line::Passing,
         _ => Line::Waiting,
     }
 }

@@ -99,15 +99,19 @@ impl Drive {
             self.completed = true;
             return;
         }
-        let was_partial = {
+        let (was_partial, absent) = {
             let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
-            memory.set_partial(false)
+            (memory.set_partial(false), memory.awaited())
         };
         if was_partial {
             // What has not been told of by now does not exist.
             let mut pods: Vec<PodUid> = self.pods.keys().cloned().collect();
             pods.sort();
             self.apply_all(pods);
+            // That they do not exist is news to whoever was told that they may.
+            for object in absent {
+                self.tell(Event::ObjectChanged(object));
+            }
         }
         let source = self.source.clone();
         self.tell(Event::SourceComplete { source, version: Version::NONE, containers: Containers::Stopped });
