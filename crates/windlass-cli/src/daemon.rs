@@ -78,6 +78,7 @@ impl Daemon {
         let shared = Arc::new(Shared { node, source, journal: Journal::new(), about });
         self.greet();
         tokio::spawn(follow::follow(follow, shared.clone(), config.clone()));
+        tokio::spawn(follow::follow_source(shared.clone()));
         let Some((listener, file)) = socket else {
             let within = config.once.unwrap_or_default();
             let code = tokio::select! {

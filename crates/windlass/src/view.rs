@@ -3,6 +3,8 @@
 //! These types are a contract: `docs/openapi.json` describes them, the API serves them and the command line reads them.
 //! Inner types change freely; here fields are added, and none is renamed or dropped.
 
+use std::fmt;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use windlass_core::{
@@ -362,6 +364,21 @@ pub struct Problem {
     pub object: Option<String>,
     /// What is wrong.
     pub message: String,
+}
+
+impl fmt::Display for Problem {
+    /// As compilers write it: `web.yaml:12: Pod default/web: what is wrong`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, object, message, .. } = self;
+        f.write_str(path)?;
+        if let Some(line) = line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(object) = object {
+            write!(f, ": {object}")?;
+        }
+        write!(f, ": {message}")
+    }
 }
 
 /// How bad a problem is.

@@ -5,6 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use windlass::{
     Node,
     node::{Change, Changes},
+    source::directory::Summary,
+    view::{Problem, Severity},
 };
 use windlass_core::{
     ids::{PodUid, VolumeId},
@@ -19,6 +21,28 @@ pub(crate) async fn follow(mut changes: Changes, shared: Arc<Shared>, config: Co
     let mut follower = Follower { shared, config, titles: HashMap::new() };
     while let Some(change) = changes.next().await {
         follower.note(change).await;
+    }
+}
+
+/// Follows what is wrong with the manifests: a line when something is found, and one when all is well again.
+pub(crate) async fn follow_source(shared: Arc<Shared>) {
+    let mut summary = shared.source.summary();
+    let mut told: Vec<Problem> = Vec::new();
+    loop {
+        let Summary { problems, pods, objects, .. } = summary.borrow_and_update().clone();
+        for problem in problems.iter().filter(|it| !told.contains(it)) {
+            match problem.severity {
+                Severity::Error => tracing::error!("{problem}; what was in force before stays"),
+                Severity::Warning | Severity::NotOurs => tracing::warn!("{problem}"),
+            }
+        }
+        if problems.is_empty() && !told.is_empty() {
+            tracing::info!(pods = pods.len(), objects, "all manifests are in force");
+        }
+        told = problems;
+        if summary.changed().await.is_err() {
+            return;
+        }
     }
 }
 

@@ -21,8 +21,7 @@ pub(crate) async fn bring_up(shared: &Shared, mut changes: Changes, within: Dura
     let _ = time::timeout(within, settle).await;
     let summary = shared.source.summary().borrow().clone();
     for problem in &summary.problems {
-        let line = problem.line.map_or_else(String::new, |it| format!(":{it}"));
-        eprintln!("{}{line}: {}", problem.path, problem.message);
+        eprintln!("{problem}");
     }
     let pods = shared.node.show_pods().await;
     print(&pods);
