@@ -49,10 +49,11 @@ pub(crate) async fn run(command: &Explain, socket: Option<&Path>, look: &Look) -
 /// The pod, and the volume if only one is asked for.
 async fn find<'a>(client: &Client, command: &'a Explain) -> anyhow::Result<(view::Pod, Option<&'a str>)> {
     let namespace = &command.namespace;
-    // `pod/web` is the pod `web`, unless there is a pod that is called `pod`.
+    // `pod/web` is the pod `web`, unless there is a pod that is called `pod` and has such a volume.
     let bare = args::bare(&command.what);
     if let Some((name, volume)) = command.what.split_once('/').filter(|_| bare != command.what)
-        && let Some(pod) = client.find(&client::pod(namespace, name)).await?
+        && let Some(pod) = client.find::<view::Pod>(&client::pod(namespace, name)).await?
+        && pod.status.volumes.iter().any(|it| it.volume == volume)
     {
         return Ok((pod, Some(volume)));
     }
@@ -79,9 +80,11 @@ fn explain(pod: &view::Pod, volumes: &[&MountStatus], only: Option<&str>, style:
         (1, None) => format!("pod {name}: 1 of {} is not mounted", output::count(volumes.len(), "volume")),
         (some, None) => format!("pod {name}: {some} of {} volumes are not mounted", volumes.len()),
     };
-    if unmounted == 0 && !unsettled.is_empty() {
-        text.push_str("; not all is well with ");
-        text.push_str(if unsettled.len() == 1 { "one of them" } else { "some of them" });
+    // What is mounted and cannot be brought up to date, for example.
+    match (unmounted, unsettled.len(), volumes.len()) {
+        (1.., ..) | (0, 0, _) => {}
+        (0, _, 1) => text.push_str(", with trouble"),
+        (0, some, _) => text.push_str(&format!(", {some} with trouble")),
     }
     text.push('\n');
     for volume in unsettled {

@@ -18,7 +18,7 @@ use windlass::{
 use windlass_core::spec::Mode;
 use windlass_linux::{
     name::{Name, Relative},
-    safe_path::{self, Mounts, Place},
+    safe_path::{Mounts, Place},
     table::{Reader, Table},
     whole_file,
 };
@@ -104,8 +104,8 @@ impl Disk {
                 };
                 // Any volume's place is three below what holds them all.
                 let Some(all) = slot(&pod, &pod).parent().parent().map(Path::to_owned) else { continue };
-                for plugin in self.names(&all)? {
-                    for name in self.names(&all.join(plugin.as_path()))? {
+                for plugin in self.names_or_none(&all) {
+                    for name in self.names_or_none(&all.join(plugin.as_path())) {
                         let slot = slot(&plugin, &name);
                         slots.insert(slot.path(), slot);
                     }
@@ -116,16 +116,19 @@ impl Disk {
         Ok(pods)
     }
 
-    /// The names in a directory; none if it is no directory, or something is mounted on it.
+    /// The names in a directory; none if there is none. One that cannot be looked into, or must not be because it is a link
+    /// or something is mounted on it, is told and left out.
+    fn names_or_none(&self, below: &Path) -> Vec<Name> {
+        self.names(below).unwrap_or_else(|error| {
+            output::note(&format!("warning: left out: {error:#}"));
+            Vec::new()
+        })
+    }
+
     fn names(&self, below: &Path) -> anyhow::Result<Vec<Name>> {
-        let errno = |it: &safe_path::Error| it.errno();
         match self.root.directory(&Relative::new("path below the root", below)?, Mounts::Refuse) {
             Ok(place) => Ok(whole_file::names(&place)?),
-            Err(error) if error.is_missing() || errno(&error) == rustix::io::Errno::NOTDIR => Ok(Vec::new()),
-            Err(error) if errno(&error) == rustix::io::Errno::XDEV => {
-                output::note(&format!("warning: something is mounted on {}", self.path.join(below).display()));
-                Ok(Vec::new())
-            }
+            Err(error) if error.is_missing() || error.errno() == rustix::io::Errno::NOTDIR => Ok(Vec::new()),
             Err(error) => Err(error.into()),
         }
     }
