@@ -1,14 +1,34 @@
-//! `windlass run`: the daemon.
+//! `windlass run`: the daemon. Puts the parts together, and ends them in order.
 
 pub(crate) mod config;
+mod follow;
 pub(crate) mod journal;
+mod log;
+mod namespace;
+mod once;
+mod service;
 pub(crate) mod shared;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
 
-use config::Settings;
+use anyhow::Context;
+use config::{Config, Settings, Tokens};
+use jiff::Timestamp;
+use journal::Journal;
+use sd_notify::NotifyState;
+use shared::{About, Shared};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::watch,
+};
+use windlass::{
+    Node,
+    source::directory::Directory,
+    token::{LocalIssuer, Program},
+};
+use windlass_linux::{table, workers::Limits};
 
-use crate::paths::Paths;
+use crate::{api, paths::Paths};
 
 /// Runs the daemon until it is told to end.
 pub(crate) fn run(settings: Box<Settings>, socket: Option<PathBuf>) -> anyhow::Result<ExitCode> {
@@ -19,5 +39,186 @@ pub(crate) fn run(settings: Box<Settings>, socket: Option<PathBuf>) -> anyhow::R
         print!("{}", serde_saphyr::to_string(&config.to_settings())?);
         return Ok(ExitCode::SUCCESS);
     }
-    anyhow::bail!("not here yet")
+    log::begin(&config)?;
+    let rootless = !namespace::may_mount();
+    // While there is one thread.
+    if rootless {
+        namespace::enter()?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    runtime.block_on(Daemon { config, rootless }.run())
+}
+
+struct Daemon {
+    config: Config,
+    rootless: bool,
+}
+
+impl Daemon {
+    async fn run(self) -> anyhow::Result<ExitCode> {
+        let config = &self.config;
+        // Before anything is begun that they should end in order.
+        let mut signals = Signals::listen()?;
+        let node = self.start()?;
+        // Whoever has the root may have the socket, so this comes after the lock.
+        let socket = match config.once {
+            None => Some(api::bind(&config.socket, config.socket_group.as_deref())?),
+            Some(_) => None,
+        };
+        let follow = node.changes_since_start().unwrap_or_else(|| node.changes());
+        let once = node.changes();
+        let source = Directory::watch(&config.manifests, &node)?;
+        let about = About {
+            node_name: config.node_name.clone(),
+            root: config.root.clone(),
+            manifests: config.manifests.clone(),
+            rootless: self.rootless,
+            started: Timestamp::now(),
+        };
+        let shared = Arc::new(Shared { node, source, journal: Journal::new(), about });
+        self.greet();
+        tokio::spawn(follow::follow(follow, shared.clone(), config.clone()));
+        let Some((listener, file)) = socket else {
+            let within = config.once.unwrap_or_default();
+            let code = tokio::select! {
+                code = once::bring_up(&shared, once, within) => code,
+                name = signals.end() => {
+                    tracing::info!(signal = name, "ending");
+                    ExitCode::from(crate::exit::NOT_YET)
+                }
+            };
+            self.end(&shared.node).await;
+            return Ok(code);
+        };
+        drop(once);
+        let (stop, stopped) = watch::channel(false);
+        let limits = api::Limits { connections_max: config.connections_max, ..api::Limits::default() };
+        let served = tokio::spawn(api::serve(listener, shared.clone(), limits, stopped));
+        tokio::spawn(service::keep_watchdog(shared.node.clone()));
+        service::tell(&[NotifyState::Ready, NotifyState::Status("following the manifests")]);
+        let name = loop {
+            match signals.next().await {
+                Told::End(name) => break name,
+                Told::Reread => {
+                    tracing::info!("reading all manifests again");
+                    shared.source.reread();
+                }
+            }
+        };
+        tracing::info!(signal = name, "ending, the volumes stay mounted");
+        service::tell(&[NotifyState::Stopping]);
+        let _ = stop.send(true);
+        tokio::select! {
+            _ = served => {}
+            // Whoever asks twice is in a hurry.
+            _ = signals.end() => {}
+        }
+        drop(file);
+        self.end(&shared.node).await;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn start(&self) -> anyhow::Result<Node> {
+        let config = &self.config;
+        let limits = Limits { threads_max: config.threads_max, ..Limits::default() };
+        let builder = Node::builder(&config.root)
+            .node_name(&config.node_name)
+            .source_name(&format!("manifests in {}", config.manifests.display()))
+            .state_directory(&config.state)
+            .runtime_directory(&config.runtime)
+            .keep_terminated(config.keep_terminated)
+            .limits(limits);
+        let builder = match &config.tokens {
+            Tokens::None => builder,
+            Tokens::Command(program) => builder.token_provider(Program::new(program)),
+            Tokens::Key { file, issuer, audience } => {
+                let key = fs::read_to_string(file).with_context(|| format!("read the key {}", file.display()))?;
+                let issuer = LocalIssuer::new(issuer, audience, &key);
+                builder.token_provider(issuer.with_context(|| format!("use the key {}", file.display()))?)
+            }
+        };
+        builder.start().context("start")
+    }
+
+    /// The first lines of the log: what runs, and what will not work.
+    fn greet(&self) {
+        let Config { node_name, root, manifests, socket, .. } = &self.config;
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            node = node_name,
+            root = %root.display(),
+            manifests = %manifests.display(),
+            socket = %socket.display(),
+            "windlass runs"
+        );
+        if self.rootless {
+            tracing::warn!(
+                process = std::process::id(),
+                "without root: the mounts are in a namespace of this process, and what needs other users, devices or \
+                 disks is refused"
+            );
+        } else if !is_shared(root) {
+            tracing::warn!(
+                "the mount that {} is on is not shared: mounts that containers make in a volume stay their own \
+                 (mountPropagation); `mount --make-rshared` of that mount changes it",
+                root.display()
+            );
+        }
+    }
+
+    async fn end(&self, node: &Node) {
+        let running = node.clone().stop(self.config.stop_timeout).await;
+        match running {
+            0 => tracing::info!("ended"),
+            _ => tracing::warn!(running, "ended while operations ran; the next start recovers from them"),
+        }
+    }
+}
+
+/// Whether mounts below this path are seen by other mount namespaces that share with ours.
+fn is_shared(path: &std::path::Path) -> bool {
+    let Ok(table) = table::Reader::best().read() else { return true };
+    table.containing(path).is_none_or(|it| it.propagation.peers.is_some())
+}
+
+/// What the process is told from outside.
+enum Told {
+    /// To end, by this signal.
+    End(&'static str),
+    /// To read everything once more.
+    Reread,
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("listen for signals");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Told {
+        tokio::select! {
+            _ = self.terminate.recv() => Told::End("SIGTERM"),
+            _ = self.interrupt.recv() => Told::End("SIGINT"),
+            _ = self.hangup.recv() => Told::Reread,
+        }
+    }
+
+    /// Waits until somebody wants us to end.
+    async fn end(&mut self) -> &'static str {
+        loop {
+            if let Told::End(name) = self.next().await {
+                return name;
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! Only what no system call can do is left to programs: recognising, making, checking and growing file systems, and
 //! the helpers that some of them need to be mounted. A program is looked for in fixed directories and gets an
 //! environment of two fixed variables, so neither the caller's `PATH` nor its locale changes what happens. It runs in
-//! a process group of its own, with no input, and is killed with all it started when its time is over. What it prints
+//! a process group of its own, and is killed with all it started when its time is over. What it prints
 //! is read all the time, so it never waits for us, and only the end of it is kept.
 //!
 //! What an exit status means is the caller's to know.
@@ -34,6 +34,12 @@ pub enum Error {
         tool: String,
         /// What Debian calls the package that has it, if that is known.
         package: Option<&'static str>,
+    },
+    /// There is no program at the path that was named.
+    #[error("{} is no program", path.display())]
+    NoProgram {
+        /// The path.
+        path: PathBuf,
     },
     /// It could not be started.
     #[error("start {command}")]
@@ -79,7 +85,7 @@ impl Error {
     /// Whether the program was never started, so that nothing was changed.
     #[must_use]
     pub fn is_missing(&self) -> bool {
-        matches!(self, Self::Missing { .. })
+        matches!(self, Self::Missing { .. } | Self::NoProgram { .. })
     }
 }
 
@@ -97,22 +103,33 @@ pub const SEARCH_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/us
 /// What is written in place of a secret.
 const MASK: &str = "<masked>";
 
-/// A program, by name.
+/// A program, by name, or by its path if a person has named one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {
     name: String,
     package: Option<&'static str>,
+    path: Option<PathBuf>,
 }
 
 impl Tool {
     /// A program, and what Debian calls the package that has it.
     pub fn new(name: impl Into<String>, package: Option<&'static str>) -> Self {
-        Self { name: name.into(), package }
+        Self { name: name.into(), package, path: None }
+    }
+
+    /// The program at this path, which must be absolute.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Self { name: path.display().to_string(), package: None, path: Some(path) }
     }
 
     /// Where it is installed.
     pub fn find(&self) -> Result<PathBuf, Error> {
         let missing = || Error::Missing { tool: self.name.clone(), package: self.package };
+        if let Some(path) = &self.path {
+            let found = path.is_absolute() && is_program(path);
+            return if found { Ok(path.clone()) } else { Err(Error::NoProgram { path: path.clone() }) };
+        }
         // A name with a slash would be a path, and lead out of the fixed directories.
         if self.name.is_empty() || self.name.contains('/') {
             return Err(missing());
@@ -217,6 +234,7 @@ impl Output {
 pub struct Call {
     tool: Tool,
     arguments: Vec<Argument>,
+    input: Vec<u8>,
     limit: Duration,
 }
 
@@ -237,8 +255,18 @@ impl Call {
     /// A call without arguments, which is killed after `limit`.
     #[must_use]
     pub fn new(tool: Tool, limit: Duration) -> Self {
-        Self { tool, arguments: Vec::new(), limit }
+        Self { tool, arguments: Vec::new(), input: Vec::new(), limit }
     }
+
+    /// What it reads on its standard input: at most [`Call::INPUT_MAX`] bytes, what is more fails the call.
+    #[must_use]
+    pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = bytes.into();
+        self
+    }
+
+    /// What fits into every pipe, so that it is written before the program reads and nobody waits.
+    pub const INPUT_MAX: usize = 4096;
 
     /// Adds an argument.
     #[must_use]
@@ -291,6 +319,19 @@ impl Call {
     }
 }
 
+/// What a program reads, written before it is started.
+fn stdin(input: &[u8]) -> io::Result<Stdio> {
+    if input.is_empty() {
+        return Ok(Stdio::null());
+    }
+    if input.len() > Call::INPUT_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "its input is too long"));
+    }
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::io::retry_on_intr(|| rustix::io::write(&writer, input))?;
+    Ok(Stdio::from(reader))
+}
+
 /// A program that was started. Dropped, it is killed with its group.
 struct Running {
     child: Child,
@@ -307,9 +348,9 @@ impl Running {
         command.env_clear().env("PATH", SEARCH_PATH).env("LC_ALL", "C");
         // The working directory must not keep a mount busy.
         command.current_dir("/").process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let started = command.spawn();
-        let mut child = started.map_err(|source| Error::Start { command: call.to_string(), source })?;
+        let failed = |source| Error::Start { command: call.to_string(), source };
+        command.stdin(stdin(&call.input).map_err(failed)?).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
         let group = Pid::from_child(&child);
         let stdout = Captured::new(child.stdout.take().map(OwnedFd::from));
         let stderr = Captured::new(child.stderr.take().map(OwnedFd::from));

@@ -11,9 +11,11 @@ use std::{
 use windlass_core::ids::PodUid;
 
 mod cache;
+mod command;
 mod local;
 
 pub use cache::Cache;
+pub use command::Program;
 pub use local::{KeyError, LocalIssuer};
 
 /// How long a token lives if nobody says, in seconds (P-125).

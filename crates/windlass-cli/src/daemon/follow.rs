@@ -1,0 +1,150 @@
+//! Follows what happens on the node: a line of the log for each change, and the journal for those who ask later.
+
+use std::{collections::HashMap, sync::Arc};
+
+use windlass::{
+    Node,
+    node::{Change, Changes},
+    tell::Tone,
+};
+use windlass_core::{
+    ids::{PodUid, VolumeId},
+    notice::Verdict,
+    reason::Code,
+};
+
+use super::{config::Config, shared::Shared};
+
+/// Follows the changes until the node ends.
+pub(crate) async fn follow(mut changes: Changes, shared: Arc<Shared>, config: Config) {
+    let mut follower = Follower { shared, config, titles: HashMap::new() };
+    while let Some(change) = changes.next().await {
+        follower.note(change).await;
+    }
+}
+
+struct Follower {
+    shared: Arc<Shared>,
+    config: Config,
+    /// What pods are called; asked for once.
+    titles: HashMap<PodUid, Arc<str>>,
+}
+
+impl Follower {
+    async fn note(&mut self, change: Change) {
+        match change {
+            Change::Pod(pod) => drop(self.title(&pod).await),
+            Change::Volume { volume, pod, code } => self.volume(&volume, pod.as_ref(), code).await,
+            Change::Event(event) => {
+                let title = self.title(&event.pod).await;
+                self.shared.journal.event(&title, &event);
+                let (pod, reason) = (&*title, event.reason);
+                match event.tone {
+                    Tone::Normal => tracing::info!(pod, reason, "{}", event.message),
+                    Tone::Warning => tracing::warn!(pod, reason, "{}", event.message),
+                }
+            }
+            Change::PodReleased(uid) => {
+                let title = self.titles.remove(&uid);
+                self.shared.journal.cleared(&self.directory(&uid));
+                tracing::info!(pod = title.as_deref().unwrap_or(uid.as_str()), "nothing of the pod is left");
+            }
+            Change::Synced => tracing::info!("what was on disk is known"),
+            Change::InUse { version } => tracing::debug!(version, "the set of volumes in use changed"),
+            Change::Expansion { volume, verdict } => match verdict {
+                Verdict::Grown { size_bytes } => tracing::info!(%volume, size_bytes, "the volume has grown"),
+                Verdict::Failed(trouble) | Verdict::Infeasible(trouble) | Verdict::InUse(trouble) => {
+                    tracing::warn!(%volume, "the volume has not grown: {}", trouble.text);
+                }
+            },
+            Change::Leftover { pod, text } => {
+                self.shared.journal.found(&self.directory(&pod), &text);
+                let title = self.title(&pod).await;
+                tracing::warn!(pod = &*title, "left alone: {text}");
+            }
+            Change::Damaged { text } => {
+                self.shared.journal.found(&self.config.root.display().to_string(), &text);
+                tracing::warn!("found on disk, and makes no sense: {text}");
+            }
+            Change::DiskUnreadable { text } => tracing::error!("the disk cannot be read, nothing is taken away: {text}"),
+            Change::Missed(count) => tracing::warn!(count, "changes came faster than they could be logged"),
+        }
+    }
+
+    async fn volume(&mut self, volume: &VolumeId, pod: Option<&PodUid>, code: Code) {
+        let (state, volume) = (code.as_str(), volume.as_str());
+        let Some(uid) = pod else {
+            // Volumes that only pods have say nothing by themselves.
+            tracing::debug!(volume, state, "{}", code.meaning());
+            return;
+        };
+        let title = self.title(uid).await;
+        let pod = &*title;
+        match tone(code) {
+            Line::Passing => tracing::debug!(pod, volume, state, "{}", code.meaning()),
+            Line::Settled => tracing::info!(pod, volume, state, "{}", code.meaning()),
+            Line::Waiting => {
+                let why = self.why(uid, volume).await;
+                tracing::warn!(pod, volume, state, "{}", why.as_deref().unwrap_or(code.meaning()));
+            }
+        }
+    }
+
+    /// The deepest cause of a volume that waits.
+    async fn why(&self, pod: &PodUid, volume: &str) -> Option<String> {
+        let shown = self.shared.node.show_pod(pod).await?;
+        let mount = shown.status.volumes.into_iter().find(|it| it.volume_id.as_deref() == Some(volume))?;
+        let deepest = mount.reasons.into_iter().next_back()?;
+        Some(format!("{}: {}", deepest.code, deepest.message))
+    }
+
+    async fn title(&mut self, uid: &PodUid) -> Arc<str> {
+        if let Some(title) = self.titles.get(uid) {
+            return title.clone();
+        }
+        let title = title(&self.shared.node, uid).await;
+        if let Some(title) = &title {
+            self.titles.insert(uid.clone(), title.clone());
+        }
+        title.unwrap_or_else(|| uid.as_str().into())
+    }
+
+    fn directory(&self, pod: &PodUid) -> String {
+        self.config.root.join("pods").join(pod.as_str()).display().to_string()
+    }
+}
+
+async fn title(node: &Node, uid: &PodUid) -> Option<Arc<str>> {
+    let pod = node.pod(uid).await?;
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    Some(format!("{}/{name}", pod.metadata.namespace.as_deref().unwrap_or_default()).into())
+}
+
+/// How a state is told.
+enum Line {
+    /// It will be another in a moment.
+    Passing,
+    /// It stays.
+    Settled,
+    /// Something has to happen first.
+    Waiting,
+}
+
+fn tone(code: Code) -> Line {
+    match code {
+        Code::Mounted | Code::Idle => Line::Settled,
+        Code::Attaching
+        | Code::Staging
+        | Code::Publishing
+        | Code::Refreshing
+        | Code::Expanding
+        | Code::Unpublishing
+        | Code::Unstaging
+        | Code::Detaching
+        | Code::VolumeBusy
+        | Code::NotStaged
+        | Code::NotAttached
+        | Code::DiskNotRead => Line::Passing,
+        _ => Line::Waiting,
+    }
+}

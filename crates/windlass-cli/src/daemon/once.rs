@@ -1,0 +1,94 @@
+//! `--once`: waits until all is mounted, or nothing more is to be expected, and prints how it stands.
+
+use std::{collections::BTreeMap, process::ExitCode, time::Duration};
+
+use tokio::time;
+use windlass::{
+    node::Changes,
+    view::{self, MountStatus, PodPhase, Severity},
+};
+
+use super::shared::{Shared, is_ready};
+use crate::exit;
+
+/// A volume that failed this often in a row is not expected to come up by itself.
+const TRIES: u32 = 3;
+
+/// Waits, at most this long, and prints.
+pub(crate) async fn bring_up(shared: &Shared, mut changes: Changes, within: Duration) -> ExitCode {
+    let settle = async {
+        while !is_settled(shared).await && changes.next().await.is_some() {}
+    };
+    // That time is up shows in what is true then.
+    let _ = time::timeout(within, settle).await;
+    let summary = shared.source.summary().borrow().clone();
+    for problem in &summary.problems {
+        let line = problem.line.map_or_else(String::new, |it| format!(":{it}"));
+        eprintln!("{}{line}: {}", problem.path, problem.message);
+    }
+    let pods = shared.node.show_pods().await;
+    print(&pods);
+    let refused = summary.problems.iter().any(|it| it.severity == Severity::Error);
+    let missing = summary.pods.iter().any(|(_, uid)| !pods.iter().any(|pod| is(pod, uid.as_str()) && is_done(pod)));
+    let leaving = pods.iter().any(|it| it.status.phase == PodPhase::Leaving);
+    match (refused, missing || leaving) {
+        (true, _) => ExitCode::from(exit::FAILED),
+        (false, true) => ExitCode::from(exit::NOT_YET),
+        (false, false) => ExitCode::SUCCESS,
+    }
+}
+
+fn is(pod: &view::Pod, uid: &str) -> bool {
+    pod.metadata.uid.as_deref() == Some(uid)
+}
+
+/// Whether all is as it should be with a pod. One that has finished wants nothing.
+fn is_done(pod: &view::Pod) -> bool {
+    is_ready(pod) || (pod.status.phase == PodPhase::Finished && pod.status.volumes.is_empty())
+}
+
+/// Whether nothing more is to be expected.
+async fn is_settled(shared: &Shared) -> bool {
+    let summary = shared.source.summary().borrow().clone();
+    let synced = shared.node.snapshot().await.is_some_and(|it| it.synced);
+    let pods: BTreeMap<_, _> = shared.node.show_pods().await.into_iter().map(|it| (it.metadata.uid.clone(), it)).collect();
+    let given = summary.pods.iter().all(|(_, uid)| pods.contains_key(&Some(uid.to_string())));
+    // Without all manifests nothing is taken away, so there is no use in waiting for that.
+    let rest = pods.values().filter(|it| summary.complete || it.status.phase == PodPhase::Wanted);
+    let rest = rest.into_iter().all(|pod| match pod.status.phase {
+        PodPhase::Found => false,
+        PodPhase::Wanted | PodPhase::Ending | PodPhase::Finished => {
+            is_done(pod) || pod.status.volumes.iter().all(is_at_rest)
+        }
+        PodPhase::Leaving => !pod.status.volumes.is_empty() && pod.status.volumes.iter().all(is_at_rest),
+    });
+    synced && given && rest
+}
+
+/// Whether what keeps a volume from being settled will not go away by itself.
+fn is_at_rest(volume: &MountStatus) -> bool {
+    let tried = volume.reasons.iter().any(|it| it.attempts >= TRIES);
+    let stuck = volume.reasons.iter().all(|it| it.waits_on.as_ref().is_none_or(|it| it.kind == "Object"));
+    tried || stuck
+}
+
+/// A line for each volume: pod, volume, state, and where it is or why it is not.
+fn print(pods: &[view::Pod]) {
+    for pod in pods {
+        let title = match &pod.metadata.namespace {
+            Some(namespace) => format!("{namespace}/{}", pod.metadata.name),
+            None => pod.metadata.name.clone(),
+        };
+        for volume in &pod.status.volumes {
+            let rest = match (&volume.path, volume.reasons.last()) {
+                (_, Some(deepest)) => format!("{}: {}", deepest.code, deepest.message),
+                (Some(path), None) => path.clone(),
+                (None, None) => String::new(),
+            };
+            println!("{title}/{}\t{}\t{rest}", volume.volume, volume.state);
+        }
+        if pod.status.volumes.is_empty() {
+            println!("{title}\tno volumes");
+        }
+    }
+}
