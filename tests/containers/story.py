@@ -87,6 +87,13 @@ def run(*command, check_status=True, **options):
     return done.stdout
 
 
+def merged(whole, part):
+    """An object with the parts of another: objects are merged, and lists go on."""
+    if isinstance(whole, dict) and isinstance(part, dict):
+        return {**whole, **{key: merged(whole[key], it) if key in whole else it for key, it in part.items()}}
+    return whole + part if isinstance(whole, list) else part
+
+
 def mounts_below(path):
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         points = [line.split()[4] for line in table]
@@ -176,9 +183,8 @@ class Story:
             config = json.load(text)
         config["process"].update(terminal=False, args=arguments)
         config["linux"]["cgroupsPath"] = f"/{self.mark}/runc"
-        config["mounts"] += given.get("mounts", [])
         with open(file, "w", encoding="utf-8") as text:
-            json.dump(config, text)
+            json.dump(merged(config, given), text)
         return path
 
     def live(self, command, then, meanwhile):

@@ -25,6 +25,8 @@ if [ "${1:-}" = --inside ]; then
     mount -t proc proc "$root/system/proc"
     mount --bind /dev "$root/system/dev"
     cp "$package" "$root/system/windlass.deb"
+    # The index of manual pages takes long.
+    rm -f "$root/system/var/lib/man-db/auto-update"
     in_copy() { chroot "$root/system" "$@"; }
     # package ACTION...: what dpkg says matters only if it fails.
     package() {
@@ -195,6 +197,11 @@ install_package() {
         mount -t tmpfs tmpfs "$1"
         mkdir "$1/upper" "$1/work" "$1/system"
         exec "$0" --inside "$1" "$2"' tests/package/run.sh "$copy" "$1" || fail "the package does not come and go as it should"
+    if have podman && have runc && [ -x /lib/systemd/systemd ]; then
+        tests/package/service.sh "$1" "$copy"
+    else
+        skip "the service was not started, for podman, runc or systemd is missing."
+    fi
 }
 
 unit
