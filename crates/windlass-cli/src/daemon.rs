@@ -78,6 +78,7 @@ impl Daemon {
         let shared = Arc::new(Shared { node, source, journal: Journal::new(), about });
         self.greet();
         tokio::spawn(follow::follow(follow, shared.clone(), config.clone()));
+        tokio::spawn(follow::follow_source(shared.clone()));
         let Some((listener, file)) = socket else {
             let within = config.once.unwrap_or_default();
             let code = tokio::select! {
@@ -92,7 +93,7 @@ impl Daemon {
         };
         drop(once);
         let (stop, stopped) = watch::channel(false);
-        let limits = api::Limits { connections_max: config.connections_max, ..api::Limits::default() };
+        let limits = api::Limits::new(config.connections_max);
         let served = tokio::spawn(api::serve(listener, shared.clone(), limits, stopped));
         tokio::spawn(service::keep_watchdog(shared.node.clone()));
         service::tell(&[NotifyState::Ready, NotifyState::Status("following the manifests")]);

@@ -95,7 +95,7 @@ impl Explainer<'_> {
         let mut chain = Vec::new();
         if let Some(wait) = status {
             self.link(&mut chain, wait, status, volume.standing, volume.backoff.as_deref());
-            chain.extend(volume.stage.doubt().map(|it| doubt_reason(it, "stage", volume.standing)));
+            doubt(&mut chain, volume.stage.doubt().map(|it| doubt_reason(it, "stage", volume.standing)));
         }
         chain
     }
@@ -105,7 +105,7 @@ impl Explainer<'_> {
         let mut chain = Vec::new();
         let Some(wait) = status else { return chain };
         self.link(&mut chain, wait, volume_status, mount.standing, mount.backoff.as_deref());
-        chain.extend(mount.step.doubt().map(|it| doubt_reason(it, "publish", mount.standing)));
+        doubt(&mut chain, mount.step.doubt().map(|it| doubt_reason(it, "publish", mount.standing)));
         chain
     }
 
@@ -227,6 +227,13 @@ impl Explainer<'_> {
             reason.text = format!("{} {operation} {state}", running.kind);
         }
     }
+}
+
+/// Doubt about what is here stands before what the last attempt said, which is the deeper cause.
+fn doubt(chain: &mut Vec<Reason>, doubt: Option<Reason>) {
+    let failed = chain.first().is_some_and(|it| it.code == Code::BackingOff);
+    let place = if failed { 1 } else { chain.len() };
+    chain.splice(place..place, doubt);
 }
 
 fn doubt_reason(doubt: Doubt, step: &str, standing: Standing) -> Reason {

@@ -11,6 +11,7 @@
 use std::fmt;
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::FileType;
@@ -213,6 +214,25 @@ pub fn apply(root: &Place, wanted: &Wanted, threads: NonZero<usize>, control: &C
         return Ok(Summary { root_matched: true, ..Summary::default() });
     }
     walk::run(root, wanted, threads, control)
+}
+
+/// Whether files can be given to this group at all: in a user namespace only groups that are mapped into it can own
+/// anything, see user_namespaces(7).
+#[must_use]
+pub fn is_mapped(group: u32) -> bool {
+    static MAP: OnceLock<Option<String>> = OnceLock::new();
+    // Where it cannot be read, the kernel says later what it thinks of the group.
+    let map = MAP.get_or_init(|| std::fs::read_to_string("/proc/self/gid_map").ok());
+    map.as_ref().is_none_or(|it| maps(it, group))
+}
+
+/// Lines of the map: the first id inside, the first id outside, and how many there are.
+fn maps(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let mut words = line.split_whitespace().map(|it| it.parse::<u64>().ok());
+        let (first, count) = (words.next().flatten(), words.nth(1).flatten());
+        matches!((first, count), (Some(first), Some(count)) if (first..first + count).contains(&u64::from(id)))
+    })
 }
 
 #[cfg(test)]

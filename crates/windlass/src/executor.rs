@@ -19,12 +19,12 @@ use windlass_core::{
     operation::{Action, Cause, Done, Earlier, Obstacle, Outcome, Proof, Trouble},
     spec::{self, VolumeSpec},
 };
-use windlass_linux::{name::Name, remove, safe_path::Place, whole_file::Survives};
+use windlass_linux::{name::Name, ownership, remove, safe_path::Place, whole_file::Survives};
 
 use crate::{
     catalogue::Kind,
     layout::{self, Slot},
-    plugin::{self, Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What},
+    plugin::{self, Attributes, Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What},
     record::{self, Key, Record, Records, State},
 };
 
@@ -104,6 +104,7 @@ impl Executor {
         self.check_refusal(want).inspect_err(|failure| {
             self.scene.tell.warning(request.pod, refused_reason(want, spec), failure.text.as_str());
         })?;
+        check_group(want, request.access).map_err(told)?;
         let plugin = plugin_of(spec)?;
         let slot = Slot::of(request.pod, spec).map_err(|error| told(Failure::open(&error).nothing_left()))?;
         // Whoever removes the directory of a pod of this name is done, or will see that the pod is back.
@@ -464,5 +465,20 @@ fn failed_reason(spec: &VolumeSpec) -> &'static str {
     match spec.mode {
         spec::Mode::Filesystem => "FailedMount",
         spec::Mode::Block => "FailedMapVolume",
+    }
+}
+
+/// A group that nothing can be given to is told before anything is made, not by files that the pod cannot read.
+fn check_group(want: &Want, access: spec::Access) -> Result<(), Failure> {
+    let group = want.group().and_then(|it| u32::try_from(it).ok());
+    match group.filter(|_| Attributes::of(want.detail.kind, access).managed) {
+        Some(group) if !ownership::is_mapped(group) => {
+            let text = format!(
+                "nothing can be given to the fsGroup {group}: it is not mapped into the user namespace of this process, \
+                 which runs without root"
+            );
+            Err(Failure::refused(Cause::Node(Obstacle::NotPermitted), text))
+        }
+        Some(_) | None => Ok(()),
     }
 }

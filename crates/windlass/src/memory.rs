@@ -256,6 +256,12 @@ impl Memory {
         }
     }
 
+    /// The objects that pods use and that are not here.
+    pub fn awaited(&self) -> Vec<ObjectName> {
+        let here: BTreeSet<ObjectName> = self.objects.keys().map(ObjectName::from).collect();
+        self.dependents.pods.keys().filter(|it| !here.contains(it)).cloned().collect()
+    }
+
     /// The pod turned out to use these objects, and no longer what it used before.
     pub fn set_uses(&mut self, pod: &PodUid, objects: &[ObjectName]) {
         self.dependents.set(pod, objects);

@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use windlass::{
     Node,
     node::{Change, Changes},
-    tell::Tone,
+    source::directory::Summary,
+    view::{Problem, Severity},
 };
 use windlass_core::{
     ids::{PodUid, VolumeId},
@@ -20,6 +21,28 @@ pub(crate) async fn follow(mut changes: Changes, shared: Arc<Shared>, config: Co
     let mut follower = Follower { shared, config, titles: HashMap::new() };
     while let Some(change) = changes.next().await {
         follower.note(change).await;
+    }
+}
+
+/// Follows what is wrong with the manifests: a line when something is found, and one when all is well again.
+pub(crate) async fn follow_source(shared: Arc<Shared>) {
+    let mut summary = shared.source.summary();
+    let mut told: Vec<Problem> = Vec::new();
+    loop {
+        let Summary { problems, pods, objects, .. } = summary.borrow_and_update().clone();
+        for problem in problems.iter().filter(|it| !told.contains(it)) {
+            match problem.severity {
+                Severity::Error => tracing::error!("{problem}; what was in force before stays"),
+                Severity::Warning | Severity::NotOurs => tracing::warn!("{problem}"),
+            }
+        }
+        if problems.is_empty() && !told.is_empty() {
+            tracing::info!(pods = pods.len(), objects, "all manifests are in force");
+        }
+        told = problems;
+        if summary.changed().await.is_err() {
+            return;
+        }
     }
 }
 
@@ -38,11 +61,8 @@ impl Follower {
             Change::Event(event) => {
                 let title = self.title(&event.pod).await;
                 self.shared.journal.event(&title, &event);
-                let (pod, reason) = (&*title, event.reason);
-                match event.tone {
-                    Tone::Normal => tracing::info!(pod, reason, "{}", event.message),
-                    Tone::Warning => tracing::warn!(pod, reason, "{}", event.message),
-                }
+                // What went wrong with a volume is told by its state; `windlass events` has the kubelet's words for it.
+                tracing::debug!(pod = &*title, reason = event.reason, tone = %event.tone, "{}", event.message);
             }
             Change::PodReleased(uid) => {
                 let title = self.titles.remove(&uid);
@@ -66,7 +86,9 @@ impl Follower {
                 self.shared.journal.found(&self.config.root.display().to_string(), &text);
                 tracing::warn!("found on disk, and makes no sense: {text}");
             }
-            Change::DiskUnreadable { text } => tracing::error!("the disk cannot be read, nothing is taken away: {text}"),
+            Change::DiskUnreadable { text } => {
+                tracing::error!("the disk cannot be read, nothing is taken away: {text}")
+            }
             Change::Missed(count) => tracing::warn!(count, "changes came faster than they could be logged"),
         }
     }
@@ -144,7 +166,9 @@ fn tone(code: Code) -> Line {
         | Code::VolumeBusy
         | Code::NotStaged
         | Code::NotAttached
-        | Code::DiskNotRead => Line::Passing,
+        | Code::DiskNotRead
+        | Code::SourceIncomplete
+        | Code::AttachmentsUnknown => Line::Passing,
         _ => Line::Waiting,
     }
 }

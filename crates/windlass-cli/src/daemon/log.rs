@@ -9,8 +9,9 @@ use super::config::{Config, LogFormat};
 
 /// Begins to log. Called once.
 pub(crate) fn begin(config: &Config) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&config.log_level)
-        .with_context(|| format!("log-level {:?} is none; write for example info or windlass=debug", config.log_level))?;
+    let filter = EnvFilter::try_new(&config.log_level).with_context(|| {
+        format!("log-level {:?} is none; write for example info or windlass=debug", config.log_level)
+    })?;
     let registry = Registry::default().with(filter);
     match config.log_format {
         LogFormat::Text => {

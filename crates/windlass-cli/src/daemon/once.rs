@@ -16,15 +16,12 @@ const TRIES: u32 = 3;
 
 /// Waits, at most this long, and prints.
 pub(crate) async fn bring_up(shared: &Shared, mut changes: Changes, within: Duration) -> ExitCode {
-    let settle = async {
-        while !is_settled(shared).await && changes.next().await.is_some() {}
-    };
+    let settle = async { while !is_settled(shared).await && changes.next().await.is_some() {} };
     // That time is up shows in what is true then.
     let _ = time::timeout(within, settle).await;
     let summary = shared.source.summary().borrow().clone();
     for problem in &summary.problems {
-        let line = problem.line.map_or_else(String::new, |it| format!(":{it}"));
-        eprintln!("{}{line}: {}", problem.path, problem.message);
+        eprintln!("{problem}");
     }
     let pods = shared.node.show_pods().await;
     print(&pods);
@@ -51,7 +48,8 @@ fn is_done(pod: &view::Pod) -> bool {
 async fn is_settled(shared: &Shared) -> bool {
     let summary = shared.source.summary().borrow().clone();
     let synced = shared.node.snapshot().await.is_some_and(|it| it.synced);
-    let pods: BTreeMap<_, _> = shared.node.show_pods().await.into_iter().map(|it| (it.metadata.uid.clone(), it)).collect();
+    let pods: BTreeMap<_, _> =
+        shared.node.show_pods().await.into_iter().map(|it| (it.metadata.uid.clone(), it)).collect();
     let given = summary.pods.iter().all(|(_, uid)| pods.contains_key(&Some(uid.to_string())));
     // Without all manifests nothing is taken away, so there is no use in waiting for that.
     let rest = pods.values().filter(|it| summary.complete || it.status.phase == PodPhase::Wanted);

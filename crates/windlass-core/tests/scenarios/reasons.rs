@@ -87,7 +87,7 @@ fn a_volume_that_is_brought_up_to_date_says_so() {
     ");
 }
 
-/// BackingOff, Failed, Uncertain: what was tried, how often, when next, and what doubt is left.
+/// BackingOff, Uncertain, Failed: what was tried, how often, when next, and what doubt is left.
 #[test]
 fn a_failure_says_what_failed_and_when_it_is_tried_again() {
     insta::assert_snapshot!(run(r#"
@@ -108,8 +108,8 @@ fn a_failure_says_what_failed_and_when_it_is_tried_again() {
     #2 publish tmp to a, try 2
     reasons of tmp in a:
     - BackingOff: publish failed 2 times in a row; for 1ms; failures 2; next in 999ms; waits on time
-    - Failed: no answer; for 1ms; failures 2
     - Uncertain: an earlier publish ended without a clear answer; for 1ms
+    - Failed: no answer; for 1ms; failures 2
     ");
 }
 
@@ -139,9 +139,9 @@ fn trouble_on_the_node_is_explained_by_its_own_code() {
     explain disk in a: NotStaged (The pod's mount waits until the volume is ready on this node.) <- Staging (stage #2 is running) <- NoSpace (write /var/lib/w/disk: no space left on device)
     reasons of disk:
     - BackingOff: stage failed 2 times in a row; for 0s; failures 2; next in 1s; waits on time
-    - FileSystemBroken: read /var/lib/w/disk: input/output error; for 0s; failures 2
     - Uncertain: an earlier stage ended without a clear answer; for 0s
-    explain disk in a: NotStaged (The pod's mount waits until the volume is ready on this node.) <- BackingOff (stage failed 2 times in a row) <- FileSystemBroken (read /var/lib/w/disk: input/output error) <- Uncertain (an earlier stage ended without a clear answer)
+    - FileSystemBroken: read /var/lib/w/disk: input/output error; for 0s; failures 2
+    explain disk in a: NotStaged (The pod's mount waits until the volume is ready on this node.) <- BackingOff (stage failed 2 times in a row) <- Uncertain (an earlier stage ended without a clear answer) <- FileSystemBroken (read /var/lib/w/disk: input/output error)
     #3 stage disk again, try 3
     #4 publish disk to a
     reasons of disk: settled
@@ -496,7 +496,7 @@ fn doubt_that_outlasts_a_refusal_is_explained_by_its_cause() {
     "#), @"
     #1 publish tmp to a
     #2 publish tmp to a again
-    explain tmp in a: BackingOff (publish failed) <- Failed (no such device) <- MountVanished (The mount was taken away by somebody else.)
+    explain tmp in a: BackingOff (publish failed) <- MountVanished (The mount was taken away by somebody else.) <- Failed (no such device)
     ");
 }
 
@@ -533,7 +533,7 @@ fn a_pod_that_has_gone_can_still_say_why_its_volume_is_here() {
     #1 stage disk
     #2 publish disk to a
     #3 unpublish disk from a
-    explain data in a: BackingOff (unpublish failed) <- Failed (target is busy) <- Uncertain (undoing publish failed, so it may be half gone)
+    explain data in a: BackingOff (unpublish failed) <- Uncertain (undoing publish failed, so it may be half gone) <- Failed (target is busy)
     ");
 }
 

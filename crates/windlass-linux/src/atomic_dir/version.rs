@@ -50,7 +50,7 @@ impl Owners {
             return Ok(());
         }
         let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
-        rustix::fs::chownat(target, link, user, group, AtFlags::SYMLINK_NOFOLLOW)
+        rustix::fs::chownat(target, link, user, group, AtFlags::SYMLINK_NOFOLLOW).map_err(unmapped)
     }
 
     /// Gives an open file or directory its owner and mode. The owner first: changing it drops mode bits.
@@ -58,10 +58,15 @@ impl Owners {
         let status = rustix::fs::fstat(fd)?;
         let (user, group) = (self.user(owner), self.group);
         if (status.st_uid, status.st_gid) != (user, group) {
-            rustix::fs::fchown(fd, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
+            rustix::fs::fchown(fd, Some(Uid::from_raw(user)), Some(Gid::from_raw(group))).map_err(unmapped)?;
         }
         rustix::fs::fchmod(fd, mode)
     }
+}
+
+/// In a user namespace an id that is not mapped there is called invalid; what is meant is that it is not permitted.
+fn unmapped(errno: Errno) -> Errno {
+    if errno == Errno::INVAL { Errno::PERM } else { errno }
 }
 
 /// Writes all files into the directory of a new version, and gives everything its mode and owner.

@@ -101,3 +101,12 @@ fn the_number_that_means_no_change_is_no_group() {
     let error = apply(&root, &wanted, ONE, &Control::default()).unwrap_err();
     assert!(error.to_string().ends_with("to the group 4294967295: there is no such group"), "{error}");
 }
+
+#[test]
+fn a_group_is_mapped_if_a_line_of_the_map_holds_it() {
+    let whole = "         0          0 4294967295\n";
+    assert!(maps(whole, 0) && maps(whole, 2000));
+    let own = "         0       1000          1\n      1000     100000      65536\n";
+    assert!(maps(own, 0) && maps(own, 1000) && maps(own, 66_535));
+    assert!(!maps(own, 1) && !maps(own, 66_536) && !maps("", 0) && !maps("a b c\n0 1", 0));
+}

@@ -5,8 +5,10 @@ use super::*;
 impl Drive {
     /// A pod is there, for the first time or changed.
     pub(crate) fn add_pod(&mut self, uid: &PodUid, pod: api::Pod) {
-        let details = self.pods.remove(uid).map(|it| it.details).unwrap_or_default();
-        self.pods.insert(uid.clone(), Known { pod: Arc::new(pod), details, ending: false });
+        let before = self.pods.remove(uid);
+        let given = before.as_ref().map_or_else(|| self.now(), |it| it.given);
+        let details = before.map(|it| it.details).unwrap_or_default();
+        self.pods.insert(uid.clone(), Known { pod: Arc::new(pod), details, given, ending: false });
         if self.looked {
             self.tell_pod(uid);
         }
@@ -91,6 +93,7 @@ impl Drive {
             known.ending = true;
         }
         self.tell(Event::PodGone { uid: uid.clone(), version: Version::NONE, containers });
+        let _ = self.changes.send(Change::Pod(uid.clone()));
     }
 
     /// All pods there are have been given.
@@ -99,15 +102,19 @@ impl Drive {
             self.completed = true;
             return;
         }
-        let was_partial = {
+        let (was_partial, absent) = {
             let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
-            memory.set_partial(false)
+            (memory.set_partial(false), memory.awaited())
         };
         if was_partial {
             // What has not been told of by now does not exist.
             let mut pods: Vec<PodUid> = self.pods.keys().cloned().collect();
             pods.sort();
             self.apply_all(pods);
+            // That they do not exist is news to whoever was told that they may.
+            for object in absent {
+                self.tell(Event::ObjectChanged(object));
+            }
         }
         let source = self.source.clone();
         self.tell(Event::SourceComplete { source, version: Version::NONE, containers: Containers::Stopped });

@@ -68,8 +68,9 @@ impl Provider for Program {
             let said = output.stderr.lines().map(str::trim).rfind(|it| !it.is_empty()).unwrap_or("it said nothing");
             return Err(self.failed(format_args!("{}: {said}", output.end)));
         }
-        let answer: Answer = serde_json::from_str(&output.stdout)
-            .map_err(|_| self.failed("its answer is no TokenRequest with status.token and status.expirationTimestamp"))?;
+        let answer: Answer = serde_json::from_str(&output.stdout).map_err(|_| {
+            self.failed("its answer is no TokenRequest with status.token and status.expirationTimestamp")
+        })?;
         let expires = SystemTime::from(answer.status.expiration_timestamp);
         if answer.status.token.is_empty() || expires <= now {
             return Err(self.failed("its answer is an empty token, or one that has expired"));
@@ -131,7 +132,10 @@ mod tests {
     fn a_program_that_fails_is_quoted_by_what_it_says_on_standard_error_alone() {
         let directory = tempfile::tempdir().unwrap();
         let text = |script: &str| program(&directory, script).token(&request(), SystemTime::now()).unwrap_err().text();
-        assert!(text("echo hunter2; echo 'the vault is sealed' >&2; exit 3").ends_with("exit status 3: the vault is sealed"));
+        assert!(
+            text("echo hunter2; echo 'the vault is sealed' >&2; exit 3")
+                .ends_with("exit status 3: the vault is sealed")
+        );
         assert!(text("echo hunter2; exit 3").ends_with("exit status 3: it said nothing"));
         for answer in ["hunter2", "{}", r#"{"status": {"token": "hunter2", "expirationTimestamp": "soon"}}"#] {
             let text = text(&format!("echo '{answer}'"));

@@ -1,0 +1,222 @@
+//! One test: a directory with manifests and a root, daemons that are started on it, and questions to them.
+
+use std::{
+    fs::{self, File},
+    os::unix::{net::UnixDatagram, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    fs::inotify::{self, WatchFlags},
+    process::{Pid, Signal},
+};
+use serde_json::Value;
+
+use crate::enter::BASE;
+
+/// Long enough for any machine that is not stuck.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory of its own for a test.
+pub(crate) struct Case {
+    directory: PathBuf,
+}
+
+impl Case {
+    pub(crate) fn new(name: &str) -> Self {
+        let directory = Path::new(BASE).join(name);
+        for below in ["manifests", "run"] {
+            fs::create_dir_all(directory.join(below)).unwrap();
+        }
+        Self { directory }
+    }
+
+    /// A path of this test.
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
+        self.directory.join(below)
+    }
+
+    /// Puts a manifest there in one step, as a careful program does.
+    pub(crate) fn manifest(&self, file: &str, text: &str) {
+        let (temporary, path) = (self.path("manifest.tmp"), self.path("manifests").join(file));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&temporary, text).unwrap();
+        fs::rename(temporary, path).unwrap();
+    }
+
+    /// Takes a manifest away.
+    pub(crate) fn remove_manifest(&self, file: &str) {
+        fs::remove_file(self.path("manifests").join(file)).unwrap();
+    }
+
+    /// The directory of a pod's volume, for example `configmap`.
+    pub(crate) fn volume(&self, uid: &str, plugin: &str, name: &str) -> PathBuf {
+        self.path("root/pods").join(uid).join(format!("volumes/kubernetes.io~{plugin}")).join(name)
+    }
+
+    /// The program, with nothing of the surroundings that could change what it does.
+    pub(crate) fn windlass(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
+        command.env("WINDLASS_SOCKET", self.path("run/api.sock")).env("WINDLASS_CONFIG", "/dev/null");
+        command
+    }
+
+    /// `windlass run` on this directory, not started yet.
+    pub(crate) fn run(&self) -> Command {
+        let mut command = self.windlass();
+        command.arg("run").args(["--node-name", "node-1", "--log-format", "text"]);
+        for (option, below) in [("--manifests", "manifests"), ("--root", "root"), ("--runtime-directory", "run")] {
+            command.arg(option).arg(self.path(below));
+        }
+        command
+    }
+
+    /// Starts the daemon and waits until it says that it is ready.
+    pub(crate) fn start(&self) -> Daemon {
+        self.start_as(self.run())
+    }
+
+    /// Starts this command, which is a daemon's, and waits until it says that it is ready.
+    pub(crate) fn start_as(&self, mut command: Command) -> Daemon {
+        let notify = self.path("notify.sock");
+        let _ = fs::remove_file(&notify);
+        let socket = UnixDatagram::bind(&notify).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
+        command.env("NOTIFY_SOCKET", &notify).stderr(log).stdout(Stdio::null()).process_group(0);
+        let child = command.spawn().unwrap();
+        let mut daemon = Daemon { child, socket, log: self.path("log") };
+        daemon.until("READY=1");
+        daemon
+    }
+
+    /// Asks, and expects an answer.
+    pub(crate) fn ask(&self, arguments: &[&str]) -> String {
+        let output = self.output(arguments);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(
+            output.status.success(),
+            "windlass {arguments:?}: {}\n{}\n{}",
+            output.status,
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    }
+
+    pub(crate) fn output(&self, arguments: &[&str]) -> Output {
+        self.windlass().args(arguments).output().unwrap()
+    }
+
+    /// Asks with `-o json`.
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.ask(&[arguments, &["-o", "json"]].concat())).unwrap()
+    }
+
+    /// Waits until all volumes of these pods are mounted.
+    pub(crate) fn wait_mounted(&self, pods: &[&str]) {
+        self.ask(&[&["wait", "--timeout", "60s"], pods].concat());
+    }
+
+    /// Waits until nothing of these pods is left.
+    pub(crate) fn wait_unmounted(&self, pods: &[&str]) {
+        self.ask(&[&["wait", "--for", "unmounted", "--timeout", "60s"], pods].concat());
+    }
+
+    /// Where something is mounted below the root.
+    pub(crate) fn mounts(&self) -> Vec<PathBuf> {
+        let table = windlass_linux::table::Reader::best().read().unwrap();
+        table.below(&self.path("root")).map(|it| it.mount_point.clone()).collect()
+    }
+}
+
+/// A daemon that runs. It is killed at the end of the test if nobody ended it.
+pub(crate) struct Daemon {
+    child: Child,
+    socket: UnixDatagram,
+    log: PathBuf,
+}
+
+impl Daemon {
+    /// Waits until it tells the service manager this.
+    pub(crate) fn until(&mut self, state: &str) {
+        let mut buffer = [0; 4096];
+        loop {
+            // A daemon that ends says nothing more, so it is looked after now and then.
+            self.socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+            match self.socket.recv(&mut buffer) {
+                Ok(count) => {
+                    let told = String::from_utf8_lossy(&buffer[..count]);
+                    if told.lines().any(|it| it == state) {
+                        return;
+                    }
+                }
+                Err(_) => {
+                    let ended = self.child.try_wait().unwrap();
+                    assert!(ended.is_none(), "the daemon ended ({ended:?}) before it said {state}:\n{}", self.log());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has logged, and those before it.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until it has logged this.
+    pub(crate) fn until_logged(&self, text: &str) {
+        until(&format!("the log has {text:?}"), &self.log, || self.log().contains(text));
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Ends it in order.
+    pub(crate) fn stop(mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.child.wait().unwrap()
+    }
+
+    /// Ends it at once.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until something is so, which may become so whenever something happens in this directory or to this file.
+pub(crate) fn until(what: &str, watched: &Path, is_so: impl Fn() -> bool) {
+    let events = inotify::init(inotify::CreateFlags::CLOEXEC).unwrap();
+    let kinds =
+        WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::MODIFY;
+    inotify::add_watch(&events, watched, kinds).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+    while !is_so() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        assert!(!left.is_zero(), "after {PATIENCE:?} it is still not so that {what}");
+        let left = Timespec::try_from(left).unwrap();
+        let count = rustix::event::poll(&mut [PollFd::new(&events, PollFlags::IN)], Some(&left)).unwrap();
+        if count > 0 {
+            inotify::Reader::new(&events, &mut buffer).next().unwrap();
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The life of the daemon: start, follow the manifests, end, take over.
+
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::Path,
+};
+
+use rustix::process::Signal;
+
+use crate::{
+    case::{Case, until},
+    tests,
+};
+
+tests![
+    a_directory_of_manifests_becomes_mounted_volumes_that_follow_it,
+    a_daemon_that_ends_leaves_the_volumes_and_the_next_one_takes_over,
+    a_second_daemon_on_the_same_root_names_the_first,
+    once_brings_up_what_is_there_and_ends,
+    once_fails_if_not_all_is_mounted,
+    once_finishes_what_an_earlier_life_left,
+    a_manifest_that_is_broken_leaves_the_last_good_version_in_force,
+    nothing_is_taken_away_while_a_manifest_of_the_start_cannot_be_read,
+    what_is_not_ours_is_listed_and_left_alone,
+    a_daemon_without_root_mounts_in_a_namespace_of_its_own,
+    a_hangup_reads_everything_again,
+    the_watchdog_is_told_that_the_daemon_lives,
+    settings_come_from_the_file_and_the_command_line_comes_first,
+    unknown_settings_are_refused_with_the_nearest_name,
+    the_log_never_tells_a_secret,
+];
+
+/// A pod with five kinds of volumes.
+const WEB: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {color: blue}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: keys}
+stringData: {password: hunter2}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, uid: web-1, labels: {app: shop}}
+spec:
+  containers:
+  - name: main
+    volumeMounts:
+    - {name: scratch, mountPath: /scratch}
+    - {name: cache, mountPath: /cache}
+    - {name: settings, mountPath: /settings}
+    - {name: keys, mountPath: /keys}
+    - {name: labels, mountPath: /labels}
+  volumes:
+  - {name: scratch, emptyDir: {}}
+  - {name: cache, emptyDir: {medium: Memory}}
+  - {name: settings, configMap: {name: settings}}
+  - {name: keys, secret: {secretName: keys}}
+  - {name: labels, downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}}
+";
+
+/// A pod with a volume on disk.
+fn pod(name: &str) -> String {
+    format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, uid: {name}-1}}, spec: {{containers: [{{name: main, \
+         volumeMounts: [{{name: data, mountPath: /data}}]}}], volumes: [{{name: data, emptyDir: {{}}}}]}}}}"
+    )
+}
+
+/// Waits until a file of a written volume reads like this.
+fn until_reads(path: &Path, text: &str) {
+    let is_so = || fs::read_to_string(path).is_ok_and(|it| it == text);
+    until(&format!("{} reads {text:?}", path.display()), path.parent().unwrap(), is_so);
+}
+
+fn a_directory_of_manifests_becomes_mounted_volumes_that_follow_it(case: &Case) {
+    case.manifest("web.yaml", WEB);
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    let color = case.volume("web-1", "configmap", "settings").join("color");
+    assert_eq!(fs::read_to_string(&color).unwrap(), "blue");
+    assert_eq!(
+        fs::read_to_string(case.volume("web-1", "downward-api", "labels").join("labels")).unwrap(),
+        "app=\"shop\""
+    );
+    assert_eq!(case.mounts().len(), 2, "cache and keys");
+
+    case.manifest("web.yaml", &WEB.replace("blue", "green").replace("app: shop", "app: store"));
+    until_reads(&color, "green");
+    until_reads(&case.volume("web-1", "downward-api", "labels").join("labels"), "app=\"store\"");
+
+    case.manifest("more/other.json", &pod("other").replace('\n', " "));
+    case.wait_mounted(&["web", "other"]);
+    case.remove_manifest("web.yaml");
+    case.wait_unmounted(&["web"]);
+    assert!(!case.path("root/pods/web-1").exists() && case.volume("other-1", "empty-dir", "data").exists());
+    assert!(case.mounts().is_empty());
+    assert!(daemon.stop().success());
+}
+
+fn a_daemon_that_ends_leaves_the_volumes_and_the_next_one_takes_over(case: &Case) {
+    case.manifest("web.yaml", WEB);
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    let scratch = case.volume("web-1", "empty-dir", "cache").join("canary");
+    fs::write(&scratch, "alive").unwrap();
+    let before = case.mounts();
+    assert!(daemon.stop().success());
+    assert!(!case.path("run/api.sock").exists(), "the socket goes with the daemon");
+    assert_eq!((case.mounts(), fs::read_to_string(&scratch).unwrap()), (before.clone(), "alive".into()));
+
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    assert_eq!((case.mounts(), fs::read_to_string(&scratch).unwrap()), (before, "alive".into()));
+    daemon.kill();
+
+    // A socket that a killed daemon left is no obstacle.
+    case.remove_manifest("web.yaml");
+    let daemon = case.start();
+    case.wait_unmounted(&["web"]);
+    assert!(case.mounts().is_empty());
+    assert!(daemon.stop().success());
+}
+
+fn a_second_daemon_on_the_same_root_names_the_first(case: &Case) {
+    let daemon = case.start();
+    let second = case.run().output().unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("is in use by process {}", daemon.id())), "{said}");
+    assert!(daemon.stop().success());
+}
+
+fn once_brings_up_what_is_there_and_ends(case: &Case) {
+    case.manifest("web.yaml", WEB);
+    let output = case.run().arg("--once").output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(printed.lines().count(), 5, "{printed}");
+    assert!(printed.lines().all(|it| it.contains("Mounted")), "{printed}");
+    assert_eq!(fs::read_to_string(case.volume("web-1", "secret", "keys").join("password")).unwrap(), "hunter2");
+}
+
+fn once_fails_if_not_all_is_mounted(case: &Case) {
+    case.manifest("web.yaml", &WEB.replace("{name: settings}}", "{name: absent}}"));
+    let output = case.run().arg("--once").output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{printed}");
+    assert!(printed.contains("ObjectMissing") && printed.contains("configmap \"absent\" not found"), "{printed}");
+
+    case.manifest("broken.yaml", "kind: [");
+    let output = case.run().arg("--once").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("broken.yaml:"), "{said}");
+}
+
+fn once_finishes_what_an_earlier_life_left(case: &Case) {
+    case.manifest("web.yaml", WEB);
+    assert!(case.run().arg("--once").output().unwrap().status.success());
+    case.remove_manifest("web.yaml");
+    assert!(case.run().arg("--once").output().unwrap().status.success());
+    assert!(case.mounts().is_empty() && !case.path("root/pods/web-1").exists());
+}
+
+fn a_manifest_that_is_broken_leaves_the_last_good_version_in_force(case: &Case) {
+    case.manifest("web.yaml", WEB);
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    case.manifest("web.yaml", &format!("{WEB}---\nkind: [\n"));
+    case.manifest("other.yaml", &pod("other"));
+    case.wait_mounted(&["other"]);
+    let node = case.json(&["get", "node"]);
+    let problem = &node["status"]["problems"][0];
+    assert!(problem["path"].as_str().unwrap().ends_with("web.yaml") && problem["line"].is_number(), "{node}");
+    case.wait_mounted(&["web"]);
+    assert_eq!(fs::read_to_string(case.volume("web-1", "configmap", "settings").join("color")).unwrap(), "blue");
+    assert!(daemon.stop().success());
+}
+
+/// I-1.
+fn nothing_is_taken_away_while_a_manifest_of_the_start_cannot_be_read(case: &Case) {
+    case.manifest("web.yaml", WEB);
+    case.manifest("other.yaml", &pod("other"));
+    assert!(case.run().arg("--once").output().unwrap().status.success());
+    case.manifest("web.yaml", "kind: [");
+    case.remove_manifest("other.yaml");
+    let daemon = case.start();
+    case.manifest("third.yaml", &pod("third"));
+    case.wait_mounted(&["third"]);
+    assert!(case.volume("other-1", "empty-dir", "data").exists() && case.mounts().len() == 2);
+    let node = case.json(&["get", "node"]);
+    let conditions = node["status"]["conditions"].as_array().unwrap();
+    let complete = conditions.iter().find(|it| it["type"] == "SourceComplete").unwrap();
+    assert_eq!(complete["status"], "False", "{node}");
+
+    case.manifest("web.yaml", WEB);
+    case.wait_mounted(&["web"]);
+    case.wait_unmounted(&["other"]);
+    assert!(!case.path("root/pods/other-1").exists());
+    assert!(daemon.stop().success());
+}
+
+/// I-5.
+fn what_is_not_ours_is_listed_and_left_alone(case: &Case) {
+    let foreign = case.path("root/pods/old-1/volumes/kubernetes.io~empty-dir");
+    fs::create_dir_all(&foreign).unwrap();
+    fs::create_dir_all(case.path("root/pods/old-1/etc")).unwrap();
+    fs::write(case.path("root/pods/old-1/etc/precious"), "data").unwrap();
+    let daemon = case.start();
+    daemon.until_logged("left alone");
+    let node = case.json(&["get", "node"]);
+    let problems = node["status"]["problems"].as_array().unwrap();
+    assert!(problems.iter().any(|it| it["severity"] == "NotOurs" && it.to_string().contains("old-1")), "{node}");
+    assert_eq!(fs::read_to_string(case.path("root/pods/old-1/etc/precious")).unwrap(), "data");
+    assert!(daemon.stop().success());
+}
+
+fn a_daemon_without_root_mounts_in_a_namespace_of_its_own(case: &Case) {
+    if !crate::enter::privileged("the test as another user") {
+        return;
+    }
+    case.manifest("web.yaml", WEB);
+    case.manifest("group.yaml", &pod("group").replace("spec: {", "spec: {securityContext: {fsGroup: 2000}, "));
+    fs::create_dir_all(case.path("root")).unwrap();
+    for below in ["", "manifests", "run", "root"] {
+        let path = case.path(below);
+        std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    // The program may lie where another user cannot reach it.
+    fs::copy(env!("CARGO_BIN_EXE_windlass"), case.path("windlass")).unwrap();
+    let as_nobody = |from: std::process::Command| {
+        let mut command = std::process::Command::new(case.path("windlass"));
+        command.args(from.get_args()).env_clear().uid(65534).gid(65534);
+        for (name, value) in from.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command
+    };
+    let notify = case.path("notify.sock");
+    let daemon = case.start_as(as_nobody(case.run()));
+    case.wait_mounted(&["web"]);
+    assert!(case.mounts().is_empty(), "nobody else sees the mounts");
+    let explained = case.ask(&["explain", "group"]);
+    assert!(explained.contains("NotPermitted") && explained.contains("fsGroup 2000"), "{explained}");
+    let color =
+        format!("/proc/{}/root{}", daemon.id(), case.volume("web-1", "secret", "keys").join("password").display());
+    assert_eq!(fs::read_to_string(color).unwrap(), "hunter2");
+    assert!(case.json(&["get", "node"])["status"]["rootless"].as_bool().unwrap());
+    assert!(daemon.stop().success());
+    assert!(notify.exists());
+}
+
+fn a_hangup_reads_everything_again(case: &Case) {
+    case.manifest("web.yaml", WEB);
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    daemon.signal(Signal::HUP);
+    daemon.until_logged("reading all manifests again");
+    case.wait_mounted(&["web"]);
+    assert!(daemon.stop().success());
+}
+
+fn the_watchdog_is_told_that_the_daemon_lives(case: &Case) {
+    let mut command = case.run();
+    command.env("WATCHDOG_USEC", "200000");
+    let mut daemon = case.start_as(command);
+    daemon.until("WATCHDOG=1");
+    daemon.until("WATCHDOG=1");
+    daemon.signal(Signal::TERM);
+    daemon.until("STOPPING=1");
+}
+
+fn settings_come_from_the_file_and_the_command_line_comes_first(case: &Case) {
+    let file = case.path("config.yaml");
+    fs::write(&file, "node-name: of-the-file\nthreads-max: 7\nstop-timeout: 1m30s\n").unwrap();
+    let mut command = case.windlass();
+    command.args(["run", "--print-config", "--node-name", "of-the-line", "--config"]).arg(&file);
+    let printed = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let has = |line: &str| assert!(printed.lines().any(|it| it == line), "{line}:\n{printed}");
+    has("node-name: of-the-line");
+    has("threads-max: 7");
+    has("stop-timeout: 1m 30s");
+    // What is printed is a file that says the same.
+    fs::write(&file, &printed).unwrap();
+    let mut command = case.windlass();
+    command.args(["run", "--print-config", "--config"]).arg(&file);
+    assert_eq!(String::from_utf8(command.output().unwrap().stdout).unwrap(), printed);
+}
+
+fn unknown_settings_are_refused_with_the_nearest_name(case: &Case) {
+    let file = case.path("config.yaml");
+    let said = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let output = case.windlass().args(["run", "--print-config", "--config"]).arg(&file).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(said("manifest: /etc/x\n").contains("unknown key \"manifest\"; did you mean \"manifests\"?"));
+    assert!(said("node_name: x\n").contains("did you mean \"node-name\"?"));
+    assert!(said("colour: red\n").contains("unknown key \"colour\"; there are "));
+    assert!(said("threads-max: many\n").contains("cannot be used"));
+    assert!(said("- a\n").contains("it is no list of names and values"));
+    let output = case.windlass().args(["run", "--print-config", "--config", "/nonexistent"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("read the configuration /nonexistent"));
+}
+
+/// I-12.
+fn the_log_never_tells_a_secret(case: &Case) {
+    case.manifest("web.yaml", WEB);
+    let mut command = case.run();
+    command.args(["--log-level", "trace"]);
+    let daemon = case.start_as(command);
+    case.wait_mounted(&["web"]);
+    case.manifest("web.yaml", &WEB.replace("password: hunter2", "password: hunter2: x"));
+    daemon.until_logged("web.yaml:");
+    case.manifest("web.yaml", &WEB.replace("hunter2", "hunter22"));
+    let password = case.volume("web-1", "secret", "keys").join("password");
+    until_reads(&password, "hunter22");
+    let told = [daemon.log(), case.ask(&["get", "pods", "-o", "json"]), case.ask(&["describe", "node"])].concat();
+    assert!(!told.contains("hunter2"), "{told}");
+    assert!(daemon.stop().success());
+}
