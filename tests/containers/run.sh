@@ -31,17 +31,28 @@ unshare --mount --pid --fork true 2>/dev/null || skip "this root may not make na
 mark=windlass-containers-$$
 work=$(mktemp -d)
 
-# What a failure may have left: control groups, once their processes have ended with the namespace.
+# What a failure may have left: processes, and control groups once those have ended.
 groups() { find /sys/fs/cgroup -depth -type d -path "*/$mark*" 2>/dev/null || true; }
 clean() {
+    if [ -n "$story" ]; then
+        # The first process of the namespace: it is gone only when all others are, and unshare ends with it.
+        first=$(tr -d ' ' <"/proc/$story/task/$story/children" || true)
+        kill -s KILL "${first:-$story}" || true
+        wait "$story" || true
+    fi 2>/dev/null
     groups | while IFS= read -r group; do rmdir "$group" 2>/dev/null || true; done
     rmdir "$work"
 }
+story=
 trap clean EXIT
 trap 'exit 1' HUP INT TERM
 
+# In the background, so that this script can be interrupted.
 unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
-    python3 -B tests/containers/story.py "$1" "$work" "$mark"
+    python3 -B tests/containers/story.py "$1" "$work" "$mark" &
+story=$!
+wait "$story"
+story=
 
 [ -z "$(ls -A "$work")" ] || fail "files are left in $work"
 [ -z "$(groups)" ] || fail "control groups are left: $(groups)"

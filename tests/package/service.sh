@@ -65,12 +65,23 @@ fi
 
 # podman leaves the group above its own.
 clean() {
+    if [ -n "$boot" ]; then
+        # The first process of the namespace: it is gone only when all others are, and unshare ends with it.
+        first=$(tr -d ' ' <"/proc/$boot/task/$boot/children" || true)
+        kill -s KILL "${first:-$boot}" || true
+        wait "$boot" || true
+    fi 2>/dev/null
     find /sys/fs/cgroup -depth -type d -path "*/$mark*" 2>/dev/null | while IFS= read -r group; do
         rmdir "$group" 2>/dev/null || true
     done
 }
+boot=
 trap clean EXIT
 trap 'exit 1' HUP INT TERM
 
-timeout 120 unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
-    tests/package/service.sh --inside "$1" "$2" "$mark"
+# In the background, so that this script can be interrupted.
+unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
+    timeout 120 tests/package/service.sh --inside "$1" "$2" "$mark" &
+boot=$!
+wait "$boot"
+boot=
