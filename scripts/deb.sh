@@ -21,24 +21,24 @@ for tool in dpkg-deb readelf; do
     command -v "$tool" >/dev/null || fail "$tool is missing; Debian has it in dpkg and binutils"
 done
 
-# of_commit FORMAT: what git says of the commit, or nothing.
+# of_commit FORMAT: what git says of the commit; nothing where there is none.
 of_commit() { git log -1 --format="$1" 2>/dev/null || true; }
 
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(of_commit %ct)}
-export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-0}"
+export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(stat -c %Y CHANGELOG.md)}"
 
 # A commit that is not a release comes before the release that follows it.
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 if [ -n "${VERSION:-}" ]; then
     version=$VERSION
-elif [ "$(git describe --exact-match --tags 2>/dev/null || true)" != "v$version" ]; then
+elif [ -n "$(of_commit %h)" ] && [ "$(git describe --exact-match --tags 2>/dev/null || true)" != "v$version" ]; then
     version="$version~git$(date --utc --date="@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M).$(of_commit %h)"
 fi
 architecture=$(dpkg --print-architecture)
 
 name=${DEBFULLNAME:-$(of_commit %an)}
 address=${DEBEMAIL:-$(of_commit %ae)}
-maintainer="${name:-windlass} <${address:-root@localhost}>"
+maintainer="${name:-$(id -un)} <${address:-$(id -un)@$(uname -n)}>"
 
 # What the binary asks of the C library, by the versions of the symbols it uses.
 glibc=$(readelf --version-info --wide "$binary" | grep -o 'GLIBC_[0-9.]*' | sort --unique --version-sort | tail -n 1)

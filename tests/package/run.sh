@@ -68,10 +68,13 @@ if [ "${1:-}" = --inside ]; then
 fi
 
 [ $# -eq 1 ] || fail "usage: tests/package/run.sh BINARY"
-binary=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
+# What is for debuggers makes it many times as large, and is copied often here.
+binary=$work/windlass
+cp "$1" "$binary"
+if have strip; then strip "$binary"; fi
 
 # What is installed, as paths from the root.
 files() { (cd "$1" && find . -type f | LC_ALL=C sort); }
@@ -103,9 +106,11 @@ configuration() {
     while IFS= read -r line; do
         grep -qxF "$line" "$work/printed" || fail "the configuration says '$line', and --print-config says otherwise"
     done <"$work/config.yaml"
-    # Whether what is switched off are the defaults.
+    # Whether what is switched off are the defaults; a user has places of his own.
+    other='socket-group|node-name|token-|log-format'
+    [ "$(id -u)" -eq 0 ] || other="$other|manifests|root|socket|runtime-directory"
     "$binary" run --config /dev/null --print-config >"$work/defaults"
-    grep -vE '^(socket-group|node-name|token-|log-format)' "$work/config.yaml" | while IFS= read -r line; do
+    grep -vE "^($other)" "$work/config.yaml" | while IFS= read -r line; do
         grep -qxF "$line" "$work/defaults" || fail "'$line' is not the default"
     done
 }
@@ -167,7 +172,9 @@ package() {
     dpkg-deb --extract "$package" "$work/extracted"
     "$work/extracted/usr/bin/windlass" version --client >/dev/null || fail "the packaged program does not run"
     if have lintian; then
-        lintian --fail-on error,warning "$package" >"$work/lintian" 2>&1 || {
+        # Who builds it, and from where, is not at issue.
+        whose=bogus-mail-host,bogus-mail-host-in-debian-changelog,mail-contact,malformed-contact,root-in-contact
+        lintian --fail-on error,warning --suppress-tags "$whose" "$package" >"$work/lintian" 2>&1 || {
             cat "$work/lintian"
             fail "lintian is not content with the package"
         }
