@@ -106,7 +106,7 @@ impl Handle {
         self.wake();
     }
 
-    /// [`WatchedFiles::next`] is to return `None` from now on.
+    /// [`WatchedFiles::changes`] is to return `None` from now on.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
         self.wake();
@@ -176,7 +176,7 @@ impl WatchedFiles {
     }
 
     /// Waits until something changed, and says what; `None` once it is to end.
-    pub fn next(&mut self) -> Result<Option<Vec<Change>>, Error> {
+    pub fn changes(&mut self) -> Result<Option<Vec<Change>>, Error> {
         loop {
             let found = self.now()?;
             if self.handle.ended.load(Ordering::Acquire) {

@@ -61,7 +61,7 @@ impl Case {
             }
         });
         while self.state != expected {
-            let Some(changes) = self.files.next().unwrap() else {
+            let Some(changes) = self.files.changes().unwrap() else {
                 panic!("waited in vain for {expected:#?}, it is {:#?}", self.state)
             };
             for change in changes {
@@ -352,7 +352,7 @@ fn everything_is_read_again_when_that_is_asked_for() {
     case.until(&[("a.txt", "1"), ("x/b.txt", "2")]);
     case.history.clear();
     case.files.handle().reread();
-    let changes = case.files.next().unwrap().unwrap();
+    let changes = case.files.changes().unwrap().unwrap();
     changes.into_iter().for_each(|it| case.take(it));
     case.history.sort();
     assert_eq!(case.history, ["a.txt: 1", "x/b.txt: 2"]);
@@ -363,7 +363,7 @@ fn it_ends_when_it_is_told_to() {
     let mut case = Case::new(&[]);
     case.until(&[]);
     let handle = case.files.handle();
-    let ended = std::thread::spawn(move || case.files.next().unwrap().is_none());
+    let ended = std::thread::spawn(move || case.files.changes().unwrap().is_none());
     handle.end();
     assert!(ended.join().unwrap());
 }
