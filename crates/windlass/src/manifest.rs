@@ -257,14 +257,30 @@ impl Part<'_> {
     fn unreadable(self, header: Option<&Placed>, error: &serde_saphyr::Error) -> Error {
         let line = error.location().map_or(1, |it| it.line().max(1));
         let kind = header.map(|it| it.kind.clone());
-        // The parser speaks of YAML alone; the message of a type may quote a value. A list may hold anything.
-        let speaks = matches!(error, serde_saphyr::Error::ExternalMessage { .. })
-            || matches!(kind.as_deref(), Some(it) if it != Secret::KIND && !it.ends_with("List"));
-        let problem = match speaks {
+        // A list may hold anything.
+        let open = matches!(kind.as_deref(), Some(it) if it != Secret::KIND && !it.ends_with("List"));
+        let problem = match open {
             true => Problem::Unreadable(DefaultMessageFormatter.format_message(error).into_owned()),
-            false => Problem::Withheld,
+            false => unquoted(error).map_or(Problem::Withheld, Problem::Unreadable),
         };
         Error { document: self.number, kind, line: self.offset + line, problem }
+    }
+}
+
+/// What can be said of an error without quoting what was read. The parser speaks of YAML alone; the message of a type may
+/// quote a value.
+fn unquoted(error: &serde_saphyr::Error) -> Option<String> {
+    use serde_saphyr::Error as E;
+    match error {
+        E::DuplicateMappingKey { .. } => Some("the same key is there twice".into()),
+        E::ExternalMessage { .. }
+        | E::Eof { .. }
+        | E::Unexpected { .. }
+        | E::UnexpectedSequenceEnd { .. }
+        | E::UnexpectedMappingEnd { .. }
+        | E::ContainerEndMismatch { .. }
+        | E::UnknownAnchor { .. } => Some(DefaultMessageFormatter.format_message(error).into_owned()),
+        _ => None,
     }
 }
 
@@ -588,6 +604,17 @@ items:
         failure("- a\n- b");
     }
 
+    #[test]
+    fn an_error_of_the_syntax_is_told_whatever_it_is_in() {
+        for (text, error) in [
+            ("kind: [", "reading document 1, line 1: expected string scalar"),
+            ("a: 1\na: 2", "reading document 1, line 2: the same key is there twice"),
+            ("text", "reading document 1, line 1: expected mapping start"),
+        ] {
+            assert_eq!(failure(text), error);
+        }
+    }
+
     /// I-12.
     #[test]
     fn an_error_quotes_nothing_of_a_secret() {
@@ -602,6 +629,9 @@ items:
             "apiVersion: v1\nkind: Secret\nstringData:\n  password: \"hunter2\n",
             "apiVersion: v1\nkind: Secret\nstringData:\n  password: *hunter2\n",
             "apiVersion: v1\nkind: Secret\nstringData:\n  password: !hunter2!x y\n",
+            "apiVersion: v1\nkind: Secret\nstringData: {hunter2: a, hunter2: b}\n",
+            "apiVersion: v1\nkind: Secret\nstringData: {password: hunter2\n",
+            "kind: [hunter2]",
             "hunter2",
             "[hunter2]",
         ] {

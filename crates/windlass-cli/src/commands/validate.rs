@@ -46,7 +46,7 @@ pub(crate) fn run(command: &Validate, look: &Look) -> anyhow::Result<ExitCode> {
             eprintln!("{}", total(&summary));
         }
         TextFormat::Json => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
-        TextFormat::Yaml => write!(out, "{}", serde_saphyr::to_string(&report)?)?,
+        TextFormat::Yaml => writeln!(out, "{}", serde_saphyr::to_string(&report)?.trim_end())?,
     }
     let errors = summary.count(Severity::Error);
     let failed = errors > 0 || command.strict && !problems.is_empty();

@@ -8,7 +8,8 @@
 //!
 //! A manifest that vanishes takes effect after a moment: editors and `git` move the old file away before they make the new
 //! one, and between the two nothing must be unmounted (I-1). If the directory itself vanishes or cannot be read, all of
-//! it is unknown and stays in force.
+//! it is unknown and stays in force. On a network file system the kernel tells only of what this machine changes;
+//! [`Directory::reread`] is for the rest.
 
 use std::{
     ffi::OsStr,
@@ -63,7 +64,7 @@ pub enum Error {
 /// What the directory gives at the moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// How many files have a version that is in force.
+    /// How many files there are, also such as cannot be read.
     pub files: usize,
     /// The pods that are in force, with `namespace/name`, in the order of their names.
     pub pods: Vec<(String, PodUid)>,

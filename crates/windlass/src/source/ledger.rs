@@ -222,9 +222,8 @@ impl Ledger {
         if problems_changed {
             summary.problems = self.problems();
         }
-        let files = self.files.len() - self.unread.len();
-        let changed = problems_changed || !gives.is_empty() || summary.files != files;
-        summary.files = files;
+        let changed = problems_changed || !gives.is_empty() || summary.files != self.files.len();
+        summary.files = self.files.len();
         summary.objects = self.objects.len();
         summary.complete = self.complete;
         (gives, changed)
@@ -377,8 +376,10 @@ pub(crate) fn sort(problems: &mut [Problem]) {
 
 /// Notes what there is to say of a key, if anything; `true` if that is something else than before.
 fn replace<K: Ord + Clone>(all: &mut BTreeMap<K, Vec<Problem>>, key: &K, now: Vec<Problem>) -> bool {
-    if now.is_empty() {
-        return all.remove(key).is_some();
-    }
-    all.insert(key.clone(), now.clone()).is_none_or(|before| before != now)
+    let changed = all.get(key).map_or(&[][..], Vec::as_slice) != now;
+    match now.is_empty() {
+        true => all.remove(key),
+        false => all.insert(key.clone(), now),
+    };
+    changed
 }
