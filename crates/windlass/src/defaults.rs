@@ -195,18 +195,24 @@ pub fn secret(secret: &mut Secret) {
 /// Fills in what the API server would fill in for an object of any kind.
 pub fn object(object: Object) -> Object {
     match object {
-        Object::Claim(it) => filled(it, claim).into(),
-        Object::Volume(it) => filled(it, persistent_volume).into(),
-        Object::Driver(it) => filled(it, csi_driver).into(),
-        Object::Secret(it) => filled(it, secret).into(),
-        Object::Node(_) | Object::ConfigMap(_) => object,
+        Object::Claim(it) => Object::Claim(shared(it, claim)),
+        Object::Volume(it) => Object::Volume(shared(it, persistent_volume)),
+        Object::Driver(it) => Object::Driver(shared(it, csi_driver)),
+        Object::Secret(it) => Object::Secret(shared(it, secret)),
+        Object::Class(it) => Object::Class(shared(it, storage_class)),
+        Object::Node(_) | Object::ConfigMap(_) | Object::Attachment(_) => object,
     }
 }
 
-fn filled<T: Clone>(object: Arc<T>, fill: fn(&mut T)) -> T {
-    let mut object = Arc::unwrap_or_clone(object);
-    fill(&mut object);
-    object
+/// Fills something that others may have too. If there is nothing to fill, it stays theirs, and is not in memory twice.
+pub(crate) fn shared<T: Clone + PartialEq>(mut object: Arc<T>, fill: fn(&mut T)) -> Arc<T> {
+    if let Some(own) = Arc::get_mut(&mut object) {
+        fill(own);
+        return object;
+    }
+    let mut filled = T::clone(&object);
+    fill(&mut filled);
+    if filled == *object { object } else { Arc::new(filled) }
 }
 
 /// Fills the namespace, for kinds that live in one: what `kubectl` does when it is told nothing.
@@ -345,6 +351,16 @@ mod tests {
         let own = json!({"attachRequired": false, "volumeLifecycleModes": ["Ephemeral"], "fsGroupPolicy": "None"});
         let spec = filled(&json!({"spec": own}), csi_driver)["spec"].take();
         own.as_object().unwrap().iter().for_each(|(key, value)| assert_eq!(&spec[key], value));
+    }
+
+    #[test]
+    fn what_others_have_too_is_copied_only_if_something_is_to_be_filled() {
+        let class = Arc::new(StorageClass::default());
+        let filled = shared(class.clone(), storage_class);
+        assert!(class.reclaim_policy.is_none() && filled.reclaim_policy.is_some());
+        assert!(Arc::ptr_eq(&shared(filled.clone(), storage_class), &filled));
+        let place = Arc::as_ptr(&filled);
+        assert_eq!(Arc::as_ptr(&shared(filled, storage_class)), place);
     }
 
     #[test]

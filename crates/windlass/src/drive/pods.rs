@@ -4,9 +4,9 @@ use super::*;
 
 impl Drive {
     /// A pod is there, for the first time or changed.
-    pub(crate) fn add_pod(&mut self, uid: &PodUid, pod: api::Pod) {
+    pub(crate) fn add_pod(&mut self, uid: &PodUid, pod: Arc<api::Pod>) {
         let details = self.pods.remove(uid).map(|it| it.details).unwrap_or_default();
-        self.pods.insert(uid.clone(), Known { pod: Arc::new(pod), details, ending: false });
+        self.pods.insert(uid.clone(), Known { pod, details, ending: false });
         if self.looked {
             self.tell_pod(uid);
         }
