@@ -297,6 +297,8 @@ fn any_history() -> impl Strategy<Value = Vec<(u8, Option<String>, bool)>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     /// However files came to be as they are, the node has what they say, up to which of two that conflict was first; and
     /// where nothing conflicts, it is exactly what reading them for the first time gives.
     #[test]
