@@ -105,27 +105,31 @@ class Daemon:
 
     def __init__(self, binary, work):
         self.binary, self.work, self.process = binary, work, None
+        address = os.path.join(work, "notify")
+        self.told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.told.bind(address)
+        self.environment = dict(os.environ, NOTIFY_SOCKET=address)
 
     def start(self):
-        address = os.path.join(self.work, "notify")
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
-            told.bind(address)
-            with open(os.path.join(self.work, "log"), "a", encoding="utf-8") as log:
-                environment = dict(os.environ, NOTIFY_SOCKET=address)
-                self.process = subprocess.Popen([self.binary, "run"], stderr=log, stdout=log, env=environment)
-            ended = os.pidfd_open(self.process.pid)
-            try:
-                ready = False
-                while not ready:
-                    readable, _, _ = select.select([told, ended], [], [])
-                    check(ended not in readable, "the daemon has ended")
-                    ready = b"READY=1" in told.recv(4096)
-            finally:
-                os.close(ended)
-                os.unlink(address)
+        with open(os.path.join(self.work, "log"), "a", encoding="utf-8") as log:
+            self.process = subprocess.Popen([self.binary, "run"], stderr=log, stdout=log, env=self.environment)
+        self.expect(b"READY=1")
+
+    def expect(self, word):
+        """Waits until the daemon tells the service manager this."""
+        ended = os.pidfd_open(self.process.pid)
+        try:
+            told = b""
+            while word not in told:
+                readable, _, _ = select.select([self.told, ended], [], [])
+                check(self.told in readable, f"the daemon has ended without {word.decode()}")
+                told = self.told.recv(4096)
+        finally:
+            os.close(ended)
 
     def stop(self):
         self.process.terminate()
+        self.expect(b"STOPPING=1")
         status = self.process.wait()
         self.process = None
         check(status == 0, f"the daemon ended with status {status}")
@@ -263,9 +267,9 @@ class Story:
         os.unlink(os.path.join(self.manifests, "web.yaml"))
         self.windlass("wait", "--for=unmounted", "web", "--timeout", "30s")
         check(mounts_below(self.root) == [], f"mounts are left: {mounts_below(self.root)}")
-        pods = os.path.join(self.root, "pods")
-        check(not os.path.isdir(pods) or os.listdir(pods) == [], "directories of pods are left")
         self.daemon.stop()
+        pods = os.path.join(self.root, "pods")
+        check(os.listdir(pods) == [], f"directories of pods are left: {os.listdir(pods)}")
         check(not os.path.exists("/run/windlass/api.sock"), "the socket is left")
         check("correct horse" not in self.daemon.log(), "a secret is in the log (I-12)")
 
