@@ -24,7 +24,7 @@ use windlass_core::{
     operation::{Cause, Obstacle},
 };
 use windlass_linux::{
-    mount::{self, Detached, Options, Swap, Tmpfs, UnmountPolicy, Value},
+    mount::{self, Detached, Options, Swap, Tmpfs, Value},
     name::Name,
     ownership::{self, Control, Wanted, When},
     remove,
@@ -32,7 +32,7 @@ use windlass_linux::{
     table::{self, Mount},
 };
 
-use super::{Failure, Left, Made, Plugin, Publish, Scene, Unpublish, Want, What, absolute, directory_proof, mounted};
+use super::{Failure, Made, Plugin, Publish, Scene, Unpublish, Want, What, absolute, directory_proof, mounted};
 use crate::{
     catalogue::Origin,
     layout::{OPEN, PRIVATE, Slot},
@@ -280,7 +280,7 @@ impl Task<'_> {
 
     fn replaced(&self) -> Failure {
         let text = format!("{} was mounted, and something else is there now", self.path.display());
-        Failure { left: Left::Something, cause: Cause::Node(Obstacle::InTheWay), text }
+        Failure::in_the_way(text)
     }
 
     fn finish(&self, root: &Place) -> Result<(), Failure> {
@@ -326,16 +326,7 @@ fn unmount(scene: &Scene, slot: &Slot, made: Option<&Made>) -> Result<bool, Fail
         if !in_memory || lies_over(scene, &mount, made) {
             return Err(foreign(&mount));
         }
-        mount::unmount(&mount, UnmountPolicy::Clean).map_err(|error| {
-            let inside: Vec<String> =
-                scene.watch.table().children(&mount).iter().map(|it| it.mount_point.display().to_string()).collect();
-            let busy = error.is_busy();
-            let mut failure = Failure::from(error);
-            if busy && !inside.is_empty() {
-                failure.text.push_str(&format!(" (mounted in it: {})", inside.join(", ")));
-            }
-            failure
-        })?;
+        super::unmount(scene, &mount)?;
         unmounted = true;
     }
     Ok(unmounted)
@@ -451,5 +442,5 @@ fn invalid(attempt: &str, error: &quantity::Error) -> Failure {
 fn foreign(mount: &Mount) -> Failure {
     let (path, kind, source) = (mount.mount_point.display(), mount.kind.display(), mount.source.display());
     let text = format!("{path} is the mount point of something that is not ours: {kind} {source}");
-    Failure { left: Left::Something, cause: Cause::Node(Obstacle::InTheWay), text }
+    Failure::in_the_way(text)
 }
