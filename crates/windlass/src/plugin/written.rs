@@ -119,5 +119,7 @@ fn refused(error: &payload::Error) -> Failure {
         None if error.wants_token() => Cause::Node(Obstacle::TokenMissing),
         None => Cause::Node(Obstacle::InputInvalid),
     };
-    Failure::refused(cause, error.to_string())
+    // The kubelet does not say in which object a key is missing.
+    let note = error.waits_on().map(ToString::to_string).unwrap_or_default();
+    Failure::refused(cause, error.to_string()).noting(note)
 }
