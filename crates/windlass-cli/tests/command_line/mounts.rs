@@ -36,7 +36,7 @@ fn app() -> ContainerMounts {
 
 fn daemon(containers: Vec<ContainerMounts>, groups: Vec<i64>) -> Daemon {
     let metadata = Metadata { namespace: Some("default".into()), name: "web".into(), uid: Some("uid-web".into()) };
-    let containers = Object::new("Containers", metadata, ContainersStatus { containers, groups });
+    let containers = Object::new("Containers", metadata, ContainersStatus { containers, groups, volumes: Vec::new() });
     Daemon::new([
         ("/namespaces/default/pods/web/containers", object(&containers)),
         ("/namespaces/default/pods/web", object(&stuck_web())),
@@ -121,6 +121,8 @@ fn half_of_a_containers_volumes_is_nothing() {
         let said = ["settings at /settings: it is not mounted", "data at /data: subPath is not there yet"];
         never.run(&["mounts", "web", "-o", format]).failed(1, &said);
     }
+    let unknown = daemon(vec![app(vec![missing("typo", "cannot find volume \"typo\"")])], Vec::new());
+    unknown.run(&["mounts", "web", "-o", "oci"]).failed(1, &["typo at /typo: cannot find volume"]);
     assert!(never.print(&["mounts", "web"]).contains("<missing: subPath is not there yet>"));
 }
 
