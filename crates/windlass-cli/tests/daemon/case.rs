@@ -87,7 +87,8 @@ impl Case {
         let notify = self.path("notify.sock");
         let _ = fs::remove_file(&notify);
         let socket = UnixDatagram::bind(&notify).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        // The daemon may be another user.
+        fs::set_permissions(&notify, fs::Permissions::from_mode(0o777)).unwrap();
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         command.env("NOTIFY_SOCKET", &notify).stderr(log).stdout(Stdio::null()).process_group(0);
         let child = command.spawn().unwrap();
@@ -105,8 +106,10 @@ impl Case {
             std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        // The program may lie where another user cannot reach it.
-        fs::copy(env!("CARGO_BIN_EXE_windlass"), self.path("windlass")).unwrap();
+        // The program may lie where another user cannot reach it. Copied by another process: a program that this one has
+        // open for writing cannot be run, and another test may fork while it is.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_windlass")).arg(self.path("windlass")).status();
+        assert!(copied.unwrap().success());
         let run = self.run();
         let mut command = Command::new(self.path("windlass"));
         command.args(run.get_args()).env_clear().uid(NOBODY).gid(NOBODY);
@@ -196,7 +199,9 @@ impl Daemon {
     /// Waits until it tells the service manager this.
     pub(crate) fn until(&mut self, state: &str) {
         let mut buffer = [0; 4096];
+        let deadline = Instant::now() + PATIENCE;
         loop {
+            assert!(Instant::now() < deadline, "after {PATIENCE:?} it has not said {state}:\n{}", self.log());
             // A daemon that ends says nothing more, so it is looked after now and then.
             self.socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
             match self.socket.recv(&mut buffer) {

@@ -215,7 +215,14 @@ impl Task<'_> {
         };
         let bytes = huge_pages::choose(medium, pod).map_err(|it| refused(&it))?;
         let size = Value::Plain(huge_pages::spelled(bytes).into());
-        Ok(mount::filesystem(HUGETLBFS, "nodev", &Options::default().and_parameter("pagesize", size))?)
+        let made = mount::filesystem(HUGETLBFS, "nodev", &Options::default().and_parameter("pagesize", size));
+        made.map_err(|error| match error {
+            mount::Error::SetOption { source: Errno::INVAL, .. } => {
+                let note = format!("this kernel has no pages of {}", huge_pages::spelled(bytes));
+                Failure { cause: Cause::Node(Obstacle::AbilityMissing), ..Failure::from(error) }.noting(note)
+            }
+            error => error.into(),
+        })
     }
 
     /// The memory that the node gives to pods; `None` if this host is no node, or does not tell.

@@ -62,7 +62,8 @@ impl Drop for Disk {
 
 /// The volume has this type of file system, and then the right one; meanwhile the device may be mended.
 fn is_named(case: &Case, fault: &Fault, disk: Disk, kind: &str, pod: &Value, mend: impl Fn(&Disk)) {
-    let volume = |kind: &str| claimed(json!({"local": {"path": disk.path, "fsType": kind}, "volumeMode": "Filesystem"}));
+    let volume =
+        |kind: &str| claimed(json!({"local": {"path": disk.path, "fsType": kind}, "volumeMode": "Filesystem"}));
     let [wrong, claimed] = volume(kind);
     let [right, _] = volume("ext4");
     put(case, "disk.yaml", &[&wrong, &claimed]);

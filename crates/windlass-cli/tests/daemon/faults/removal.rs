@@ -52,7 +52,7 @@ fn a_file_in_the_place_of_a_volume(case: &Case, fault: &Fault) {
     fs::write(&path, "precious").unwrap();
     put(case, "pod.yaml", &[&scratch("")]);
     let daemon = case.start();
-    fault.is_named(case, "web", "data", &[path.to_str().unwrap()]);
+    fault.is_named(case, "web", "data", &[path.parent().unwrap().to_str().unwrap()]);
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     fs::rename(&path, case.path("precious")).unwrap();
     case.wait_mounted(&["web"]);
