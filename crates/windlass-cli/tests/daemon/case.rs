@@ -155,7 +155,10 @@ impl Case {
     /// Waits until the deepest reason of a pod's volume is one that `is_so`, and gives the mount as it is shown then.
     pub(crate) fn until_reason(&self, pod: &str, volume: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let mut command = self.windlass();
-        command.args(["get", "mounts", "--watch", "-o", "json"]).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command
+            .args(["get", "mounts", "--all-namespaces", "--watch", "-o", "json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
         let mut watch = Ended(command.spawn().unwrap());
         let (sender, lines) = mpsc::channel();
         let output = BufReader::new(watch.0.stdout.take().unwrap());

@@ -10,10 +10,11 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use serde_json::{Value, json};
 
 use super::{Fault, claim, claimed, put, settings, web};
-use crate::case::{Case, Ended};
+use crate::case::{Case, Ended, until};
 
 super::faults![
     a_file_in_the_place_of_a_volume,
+    a_file_where_only_volumes_belong,
     a_file_that_somebody_put_into_a_written_volume,
     a_mount_over_a_volume,
     a_mount_over_a_claimed_volume,
@@ -56,6 +57,19 @@ fn a_file_in_the_place_of_a_volume(case: &Case, fault: &Fault) {
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     fs::rename(&path, case.path("precious")).unwrap();
     case.wait_mounted(&["web"]);
+    assert!(daemon.stop().success());
+}
+
+/// I-5. The pod is one that nobody knows, so it has no name but its UID.
+fn a_file_where_only_volumes_belong(case: &Case, fault: &Fault) {
+    let path = case.volume("old-1", "empty-dir", "precious");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, "data").unwrap();
+    let daemon = case.start();
+    fault.is_named(case, "old-1", "precious", &[path.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "data");
+    fs::rename(&path, case.path("precious")).unwrap();
+    until("the directory of the pod is gone", &case.path("root/pods"), || !case.path("root/pods/old-1").exists());
     assert!(daemon.stop().success());
 }
 
@@ -186,16 +200,17 @@ fn a_manifest_that_could_not_be_read_at_the_start(case: &Case, fault: &Fault) {
 
 /// I-1, I-11.
 fn records_that_cannot_be_read(case: &Case, fault: &Fault) {
-    let records = case.path("root/windlass/records");
-    fs::create_dir_all(&records).unwrap();
-    fs::write(records.join("stages"), "").unwrap();
+    let stages = case.path("root/windlass/records/stages");
+    fs::create_dir_all(&stages).unwrap();
+    let foreign = Foreign::new(&stages);
     put(case, "pod.yaml", &[&scratch("")]);
     let daemon = case.start();
     case.wait_mounted(&["web"]);
     case.remove_manifest("pod.yaml");
     fault.is_named(case, "web", "data", &[]);
-    daemon.until_logged(records.join("stages").to_str().unwrap());
-    fs::remove_file(records.join("stages")).unwrap();
+    daemon.until_logged("the disk cannot be read");
+    assert!(daemon.log().contains("stages"), "{}", daemon.log());
+    drop(foreign);
     case.wait_unmounted(&["web"]);
     assert!(daemon.stop().success());
 }
