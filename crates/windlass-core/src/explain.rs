@@ -229,10 +229,10 @@ impl Explainer<'_> {
     }
 }
 
-/// Doubt about what is here stands before what the last attempt said, which is the deeper cause.
+/// Doubt about what is here follows how it stands, and comes before what that waits for or what the last attempt said,
+/// which is the deeper cause.
 fn doubt(chain: &mut Vec<Reason>, doubt: Option<Reason>) {
-    let failed = chain.first().is_some_and(|it| it.code == Code::BackingOff);
-    let place = if failed { 1 } else { chain.len() };
+    let place = chain.len().min(1);
     chain.splice(place..place, doubt);
 }
 

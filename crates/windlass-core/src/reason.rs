@@ -114,7 +114,7 @@ codes! {
     /// An operation failed; the deepest cause known.
     Failed = "This is what the last attempt said.", "Act on the message.";
     /// An operation failed for want of an object.
-    ObjectMissing = "An object that the volume needs is missing or cannot be read.", "Create the object or make it readable; the volume is retried at once.";
+    ObjectMissing = "An object that the volume needs is missing, cannot be read, or lacks what the volume needs of it.", "Create or correct the object that the message names; the volume is retried at once.";
     /// An operation cannot start, or failed, for want of a driver.
     DriverMissing = "The volume's driver is not registered on this node.", "Start the driver; the volume is retried as soon as it registers.";
     /// A call did not reach the driver.
@@ -134,11 +134,11 @@ codes! {
     /// An operation failed because it would destroy what is not ours.
     InTheWay = "Something that windlass did not make is where the volume belongs; it is left alone.", "Move away what the message names.";
     /// An operation failed for want of a token.
-    TokenMissing = "The volume needs a token for the pod's service account, and nobody gives one.", "See whether windlass has a provider of tokens, and whether it answers.";
+    TokenMissing = "The volume needs a token for the pod's service account, and there is none.", "Give windlass a provider of tokens (token-command or token-key), or act on what the provider says.";
     /// An operation failed for want of something on the node.
     AbilityMissing = "This node lacks a program, or an ability of its kernel, that the volume needs.", "Install the program, or load the kernel module, that the message names.";
     /// An operation failed because of something as it is written.
-    InputInvalid = "A name, key or path that the volume is made from cannot be used.", "Correct the pod, or the object that the message names.";
+    InputInvalid = "A name, key, path or option that the volume is made from cannot be used.", "Correct the pod, or the object that the message names.";
 
     /// A stage or publish waits for the volume's earlier step.
     NotAttached = "The pod's mount waits until the volume is attached.", "See the reason that follows.";
@@ -169,7 +169,7 @@ codes! {
     IdentityChanged = "The pod has another volume at this place, which stays while the pod is here.", "Recreate the pod to give it the new volume.";
 
     /// The want is not known.
-    LookupFailed = "What the volume is could not be found out; what is there stays.", "See the object named in the message.";
+    LookupFailed = "What the volume is could not be found out; what is there stays.", "Create or correct the object that the message names; the volume is looked up again at once.";
     /// The want makes no sense.
     Invalid = "The pod's volume cannot be what the pod says.", "Correct the pod or its claim.";
     /// The want is not known.

@@ -30,6 +30,7 @@
 
 pub mod abilities;
 
+pub mod holders;
 pub mod mount;
 pub mod table;
 

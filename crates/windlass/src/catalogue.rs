@@ -207,6 +207,19 @@ impl Catalogue {
     }
 }
 
+/// The type of a volume that the kubelet sets up and windlass does not, if it is of one.
+pub fn foreign_kind(origin: &Origin) -> Option<&'static str> {
+    let (nfs, iscsi, fc, flex) = match origin {
+        Origin::Pod(it) => (it.nfs.is_some(), it.iscsi.is_some(), it.fc.is_some(), it.flex_volume.is_some()),
+        Origin::Persistent(volume) => {
+            let it = volume.spec.as_ref()?;
+            (it.nfs.is_some(), it.iscsi.is_some(), it.fc.is_some(), it.flex_volume.is_some())
+        }
+    };
+    let kinds = [(nfs, "nfs"), (iscsi, "iscsi"), (fc, "fc"), (flex, "flexVolume")];
+    kinds.into_iter().find(|(is, _)| *is).map(|(_, name)| name)
+}
+
 fn plugin(kind: Kind) -> Plugin {
     let plain = Capabilities::default();
     let written = Capabilities { refresh: Refresh::OnChange, ..plain.clone() };

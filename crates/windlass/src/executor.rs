@@ -60,7 +60,7 @@ pub(crate) struct Ended {
 
 impl Ended {
     fn failed(failure: Failure) -> Self {
-        let trouble = Trouble { cause: failure.cause, text: failure.text.into() };
+        let trouble = Trouble { text: failure.to_string().into(), cause: failure.cause };
         let outcome = match failure.left {
             Left::Nothing => Outcome::Refused(trouble),
             Left::Something => Outcome::Unknown(trouble),
@@ -253,11 +253,10 @@ impl Executor {
         let What::Mount(path) = &made.what else { return Ok(()) };
         match plugin::mounted(&self.scene.watch, path)? {
             Some(mount) if made.proof.holds_for(&plugin::mount_proof(&mount)) => Ok(()),
-            Some(_) | None => Err(Failure {
-                left: Left::Something,
-                cause: Cause::Node(Obstacle::InTheWay),
-                text: format!("what was mounted at {} is not there any more", path.display()),
-            }),
+            Some(_) | None => {
+                let text = format!("what was mounted at {} is not there any more", path.display());
+                Err(Failure::in_the_way(text))
+            }
         }
     }
 
@@ -290,8 +289,9 @@ impl Executor {
         match &want.detail.refusal {
             None => Ok(()),
             Some(refusal) => {
-                let cause = refusal.waits_on.clone().map_or(Cause::Other, Cause::Object);
-                Err(Failure::refused(cause, refusal.to_string()))
+                let invalid = Cause::Node(Obstacle::InputInvalid);
+                let cause = refusal.waits_on.clone().map_or(invalid, Cause::Object);
+                Err(Failure::refused(cause, refusal.to_string()).noting(&*refusal.note))
             }
         }
     }

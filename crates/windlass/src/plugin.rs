@@ -18,7 +18,11 @@ use windlass_core::{
     operation::{Cause, Earlier, Obstacle, Proof},
     spec::{Access, VolumeSpec},
 };
-use windlass_linux::{atomic_dir, mount, remove, safe_path, table};
+use windlass_linux::{
+    atomic_dir, holders,
+    mount::{self, UnmountPolicy},
+    remove, safe_path, table,
+};
 
 use crate::{
     catalogue::{Kind, Origin},
@@ -178,8 +182,10 @@ pub struct Failure {
     pub left: Left,
     /// What kind of trouble it was.
     pub cause: Cause,
-    /// What happened, for people.
+    /// What happened, for people: the kubelet's words, where it has any.
     pub text: String,
+    /// What the kubelet's words leave out; empty if that is nothing.
+    pub note: String,
 }
 
 /// What a call that failed left behind.
@@ -194,12 +200,23 @@ pub enum Left {
 impl Failure {
     /// It was refused before anything was done.
     pub fn refused(cause: Cause, text: impl Into<String>) -> Self {
-        Self { left: Left::Nothing, cause, text: text.into() }
+        Self { left: Left::Nothing, cause, text: text.into(), note: String::new() }
     }
 
     /// Something went wrong; whether anything is left behind is not known.
     pub fn open(error: &(dyn StdError + 'static)) -> Self {
-        Self { left: Left::Something, cause: cause(error), text: chain(error) }
+        Self { left: Left::Something, cause: cause(error), text: chain(error), note: String::new() }
+    }
+
+    /// Something that is not windlass's is where the volume belongs; whether anything is left behind is not known.
+    pub fn in_the_way(text: impl Into<String>) -> Self {
+        Self { left: Left::Something, ..Self::refused(Cause::Node(Obstacle::InTheWay), text) }
+    }
+
+    /// The same, with what its words leave out.
+    #[must_use]
+    pub fn noting(self, note: impl Into<String>) -> Self {
+        Self { note: note.into(), ..self }
     }
 
     /// The same, but known to have left nothing behind.
@@ -211,7 +228,10 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        match self.note.as_str() {
+            "" => f.write_str(&self.text),
+            note => write!(f, "{} ({note})", self.text),
+        }
     }
 }
 
@@ -228,6 +248,27 @@ macro_rules! from {
 from! {
     atomic_dir::Error, layout::Error, mount::Error, remove::Error, safe_path::Error, table::Error,
     windlass_linux::name::Error, windlass_linux::whole_file::Error,
+}
+
+/// How many processes that hold something open are named.
+const HOLDERS_MAX: usize = 3;
+
+/// Unmounts what is ours. What is mounted in it, or who has something open there, and keeps it busy, is named.
+fn unmount(scene: &Scene, mount: &table::Mount) -> Result<(), Failure> {
+    let Err(error) = mount::unmount(mount, UnmountPolicy::Clean) else { return Ok(()) };
+    let is_busy = error.is_busy();
+    let mut failure = Failure::from(error);
+    if !is_busy {
+        return Err(failure);
+    }
+    let inside = scene.watch.table().children(mount);
+    if !inside.is_empty() {
+        let inside: Vec<String> = inside.iter().map(|it| it.mount_point.display().to_string()).collect();
+        failure.text.push_str(&format!(" (mounted in it: {})", inside.join(", ")));
+    }
+    let holders: Vec<String> =
+        holders::below(&mount.mount_point, HOLDERS_MAX).iter().map(ToString::to_string).collect();
+    Err(failure.noting(holders.join(", ")))
 }
 
 /// An error and what led to it, in one line.

@@ -305,10 +305,9 @@ impl<O: Objects + ?Sized> Task<'_, O> {
         let definition = self.define(volume)?;
         let origin = &definition.origin;
         let plugin = self.resolver.catalogue.find(origin).map_err(|error| {
-            Trouble::invalid(format!(
-                "failed to get Plugin from volumeSpec for volume \"{}\" err={error}",
-                origin.name()
-            ))
+            let (name, kind) = (origin.name(), catalogue::foreign_kind(origin));
+            let kind = kind.map(|it| format!(": windlass has no volumes of type {it}")).unwrap_or_default();
+            Trouble::invalid(format!("failed to get Plugin from volumeSpec for volume \"{name}\" err={error}{kind}"))
         })?;
         let driver = self.driver_object(origin)?;
         let capabilities = self.capabilities(plugin, origin, driver.as_deref());

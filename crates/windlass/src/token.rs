@@ -131,6 +131,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Is it for whoever gives tokens, or should, to mend? Otherwise what was asked for cannot be.
+    pub fn is_the_providers(&self) -> bool {
+        match self {
+            Self::NoProvider | Self::Provider { .. } | Self::Sign { .. } => true,
+            Self::Life { .. } => false,
+            Self::Fetch { source } | Self::Expired { source, .. } => source.is_the_providers(),
+        }
+    }
+
     /// All of it on one line: this error and what it comes from.
     pub fn text(&self) -> String {
         let mut text = self.to_string();
@@ -183,5 +192,12 @@ mod tests {
         let error = Error::Fetch { source };
         assert_eq!(error.text(), "failed to fetch token: serviceaccounts \"robot\" not found");
         assert_eq!(Error::NoProvider.text(), Error::NoProvider.to_string());
+    }
+
+    #[test]
+    fn it_is_known_who_must_mend_an_error() {
+        let fetch = |source| Error::Fetch { source: Box::new(source) };
+        assert!(fetch(Error::Provider { text: "the vault is sealed".into() }).is_the_providers());
+        assert!(!fetch(Error::Life { seconds: 1 }).is_the_providers());
     }
 }

@@ -13,9 +13,13 @@ const LIKENESS: f64 = 0.8;
 /// So many names, and so many problems, are shown.
 const SHOWN: usize = 3;
 
-/// The pod of this name.
+/// The pod of this name; or one of which only its directory was found, and which is called by its UID.
 pub(crate) async fn pod(client: &Client, namespace: &str, name: &str) -> anyhow::Result<view::Pod> {
-    match client.find(&client::pod(namespace, name)).await? {
+    if let Some(pod) = client.find(&client::pod(namespace, name)).await? {
+        return Ok(pod);
+    }
+    let pods: List<view::Pod> = client.get(&client::list(None, "pods")).await?;
+    match pods.items.into_iter().find(|it| it.metadata.namespace.is_none() && it.metadata.name == name) {
         Some(pod) => Ok(pod),
         None => Err(unknown(client, namespace, name).await?.into()),
     }

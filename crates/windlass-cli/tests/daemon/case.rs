@@ -2,9 +2,11 @@
 
 use std::{
     fs::{self, File},
+    io::{BufRead, BufReader},
     os::unix::{fs::PermissionsExt, net::UnixDatagram, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Output, Stdio},
+    sync::mpsc,
     time::{Duration, Instant},
 };
 
@@ -95,6 +97,28 @@ impl Case {
         daemon
     }
 
+    /// Starts the daemon as the user nobody, who may not mount. For this the test must be root.
+    pub(crate) fn start_as_nobody(&self) -> Daemon {
+        const NOBODY: u32 = 65534;
+        fs::create_dir_all(self.path("root")).unwrap();
+        for below in ["", "manifests", "run", "root"] {
+            let path = self.path(below);
+            std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        // The program may lie where another user cannot reach it. Copied by another process: a program that this one has
+        // open for writing cannot be run, and another test may fork while it is.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_windlass")).arg(self.path("windlass")).status();
+        assert!(copied.unwrap().success());
+        let run = self.run();
+        let mut command = Command::new(self.path("windlass"));
+        command.args(run.get_args()).env_clear().uid(NOBODY).gid(NOBODY);
+        for (name, value) in run.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        self.start_as(command)
+    }
+
     /// Asks, and expects an answer.
     pub(crate) fn ask(&self, arguments: &[&str]) -> String {
         let output = self.output(arguments);
@@ -126,6 +150,38 @@ impl Case {
     /// Waits until nothing of these pods is left.
     pub(crate) fn wait_unmounted(&self, pods: &[&str]) {
         self.ask(&[&["wait", "--for", "unmounted", "--timeout", "60s"], pods].concat());
+    }
+
+    /// Waits until the deepest reason of a pod's volume is one that `is_so`, and gives the mount as it is shown then.
+    pub(crate) fn until_reason(&self, pod: &str, volume: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let mut command = self.windlass();
+        command
+            .args(["get", "mounts", "--all-namespaces", "--watch", "-o", "json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
+        let mut watch = Ended(command.spawn().unwrap());
+        let (sender, lines) = mpsc::channel();
+        let output = BufReader::new(watch.0.stdout.take().unwrap());
+        // Ends with the program.
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|it| sender.send(it)));
+        let deadline = Instant::now() + PATIENCE;
+        let mut last = Value::Null;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(line) = lines.recv_timeout(left) else {
+                let log = fs::read_to_string(self.path("log")).unwrap_or_default();
+                panic!("volume {volume} of pod {pod} is last seen as {last:#}\n{log}");
+            };
+            let mount: Value = serde_json::from_str(&line).unwrap();
+            let status = &mount["status"];
+            if status["pod"] != pod || status["volume"] != volume {
+                continue;
+            }
+            if status["reasons"].as_array().and_then(|it| it.last()).is_some_and(&is_so) {
+                return status.clone();
+            }
+            last = status.clone();
+        }
     }
 
     /// Where something is mounted below the root.
@@ -202,6 +258,16 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A process that ends with this, if it has not ended before.
+pub(crate) struct Ended(pub(crate) Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -1,10 +1,6 @@
 //! The life of the daemon: start, follow the manifests, end, take over.
 
-use std::{
-    fs,
-    os::unix::{fs::PermissionsExt, process::CommandExt},
-    path::Path,
-};
+use std::{fs, path::Path};
 
 use rustix::process::Signal;
 
@@ -226,24 +222,8 @@ fn a_daemon_without_root_mounts_in_a_namespace_of_its_own(case: &Case) {
     }
     case.manifest("web.yaml", WEB);
     case.manifest("group.yaml", &pod("group").replace("spec: {", "spec: {securityContext: {fsGroup: 2000}, "));
-    fs::create_dir_all(case.path("root")).unwrap();
-    for below in ["", "manifests", "run", "root"] {
-        let path = case.path(below);
-        std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    // The program may lie where another user cannot reach it.
-    fs::copy(env!("CARGO_BIN_EXE_windlass"), case.path("windlass")).unwrap();
-    let as_nobody = |from: std::process::Command| {
-        let mut command = std::process::Command::new(case.path("windlass"));
-        command.args(from.get_args()).env_clear().uid(65534).gid(65534);
-        for (name, value) in from.get_envs() {
-            command.env(name, value.unwrap_or_default());
-        }
-        command
-    };
     let notify = case.path("notify.sock");
-    let daemon = case.start_as(as_nobody(case.run()));
+    let daemon = case.start_as_nobody();
     case.wait_mounted(&["web"]);
     assert!(case.mounts().is_empty(), "nobody else sees the mounts");
     let explained = case.ask(&["explain", "group"]);

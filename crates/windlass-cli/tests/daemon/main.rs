@@ -2,15 +2,18 @@
 //! mount namespace of its own (and, for everybody but root, a user namespace), so whatever the daemons mount is gone when
 //! it ends; each test has a directory of its own and ends the daemons that it started, also when it fails.
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
 use libtest_mimic::{Arguments, Failed, Trial};
 
 mod case;
 #[path = "../../../windlass/tests/real/enter.rs"]
 mod enter;
+mod faults;
 mod living;
 
 /// The tests of each file.
-const PARTS: [fn(&mut Vec<Trial>); 1] = [living::tests];
+const PARTS: [fn(&mut Vec<Trial>); 2] = [living::tests, faults::tests];
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -29,9 +32,10 @@ fn main() {
 }
 
 /// Adds a test that is named as its function and has a directory of its own.
-fn add(tests: &mut Vec<Trial>, name: &'static str, body: fn(&case::Case)) {
+fn add(tests: &mut Vec<Trial>, name: &str, body: impl Fn(&case::Case) + Send + UnwindSafe + RefUnwindSafe + 'static) {
+    let directory = name.to_owned();
     tests.push(Trial::test(name, move || {
-        let tried = std::panic::catch_unwind(|| body(&case::Case::new(name)));
+        let tried = std::panic::catch_unwind(|| body(&case::Case::new(&directory)));
         tried.map_err(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
             Failed::from(text.unwrap_or("panicked"))

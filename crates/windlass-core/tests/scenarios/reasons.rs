@@ -100,6 +100,8 @@ fn a_failure_says_what_failed_and_when_it_is_tried_again() {
         #2 lost "no answer"
         after 1ms
         ? reasons of tmp in a
+        after 999ms
+        ? reasons of tmp in a
     "#), @"
     #1 publish tmp to a
     reasons of tmp in a:
@@ -110,6 +112,11 @@ fn a_failure_says_what_failed_and_when_it_is_tried_again() {
     - BackingOff: publish failed 2 times in a row; for 1ms; failures 2; next in 999ms; waits on time
     - Uncertain: an earlier publish ended without a clear answer; for 1ms
     - Failed: no answer; for 1ms; failures 2
+    #3 publish tmp to a again, try 3
+    reasons of tmp in a:
+    - Publishing: publish #3 is running; for 0s; failures 2; waits on operation #3
+    - Uncertain: an earlier publish ended without a clear answer; for 0s
+    - Failed: no answer; for 0s; failures 2
     ");
 }
 

@@ -29,9 +29,9 @@ impl Error {
         self.flaws.iter().find_map(Flaw::waits_on)
     }
 
-    /// Does it want a token, where nobody gives any?
-    pub fn wants_provider(&self) -> bool {
-        self.flaws.iter().any(|it| matches!(it, Flaw::Token(token::Error::NoProvider)))
+    /// Does it want a token that whoever should give it does not give?
+    pub fn wants_token(&self) -> bool {
+        self.flaws.iter().any(|it| matches!(it, Flaw::Token(error) if error.is_the_providers()))
     }
 }
 

@@ -503,7 +503,7 @@ fn a_token_that_nobody_gives_is_told_apart() {
     let mut world = world(&["v: projected: {sources: [{serviceAccountToken: {path: token}}]}"]);
     world.provider = false;
     let error = world.only().unwrap_err();
-    assert!(error.wants_provider());
+    assert!(error.wants_token());
     assert_eq!(error.to_string(), "no provider of service account tokens is configured");
     world.provider = true;
     let contents = world.only().unwrap();

@@ -24,7 +24,7 @@ use windlass_core::{
     operation::{Cause, Obstacle},
 };
 use windlass_linux::{
-    mount::{self, Detached, Options, Swap, Tmpfs, UnmountPolicy, Value},
+    mount::{self, Detached, Options, Swap, Tmpfs, Value},
     name::Name,
     ownership::{self, Control, Wanted, When},
     remove,
@@ -32,7 +32,7 @@ use windlass_linux::{
     table::{self, Mount},
 };
 
-use super::{Failure, Left, Made, Plugin, Publish, Scene, Unpublish, Want, What, absolute, directory_proof, mounted};
+use super::{Failure, Made, Plugin, Publish, Scene, Unpublish, Want, What, absolute, directory_proof, mounted};
 use crate::{
     catalogue::Origin,
     layout::{OPEN, PRIVATE, Slot},
@@ -217,7 +217,14 @@ impl Task<'_> {
         };
         let bytes = huge_pages::choose(medium, pod).map_err(|it| refused(&it))?;
         let size = Value::Plain(huge_pages::spelled(bytes).into());
-        Ok(mount::filesystem(HUGETLBFS, "nodev", &Options::default().and_parameter("pagesize", size))?)
+        let made = mount::filesystem(HUGETLBFS, "nodev", &Options::default().and_parameter("pagesize", size));
+        made.map_err(|error| match error {
+            mount::Error::SetOption { source: Errno::INVAL, .. } => {
+                let note = format!("this kernel has no pages of {}", huge_pages::spelled(bytes));
+                Failure { cause: Cause::Node(Obstacle::AbilityMissing), ..Failure::from(error) }.noting(note)
+            }
+            error => error.into(),
+        })
     }
 
     /// The memory that the node gives to pods; `None` if this host is no node, or does not tell.
@@ -282,7 +289,7 @@ impl Task<'_> {
 
     fn replaced(&self) -> Failure {
         let text = format!("{} was mounted, and something else is there now", self.path.display());
-        Failure { left: Left::Something, cause: Cause::Node(Obstacle::InTheWay), text }
+        Failure::in_the_way(text)
     }
 
     fn finish(&self, root: &Place) -> Result<(), Failure> {
@@ -328,16 +335,7 @@ fn unmount(scene: &Scene, slot: &Slot, made: Option<&Made>) -> Result<bool, Fail
         if !in_memory || lies_over(scene, &mount, made) {
             return Err(foreign(&mount));
         }
-        mount::unmount(&mount, UnmountPolicy::Clean).map_err(|error| {
-            let inside: Vec<String> =
-                scene.watch.table().children(&mount).iter().map(|it| it.mount_point.display().to_string()).collect();
-            let busy = error.is_busy();
-            let mut failure = Failure::from(error);
-            if busy && !inside.is_empty() {
-                failure.text.push_str(&format!(" (mounted in it: {})", inside.join(", ")));
-            }
-            failure
-        })?;
+        super::unmount(scene, &mount)?;
         unmounted = true;
     }
     Ok(unmounted)
@@ -453,5 +451,5 @@ fn invalid(attempt: &str, error: &quantity::Error) -> Failure {
 fn foreign(mount: &Mount) -> Failure {
     let (path, kind, source) = (mount.mount_point.display(), mount.kind.display(), mount.source.display());
     let text = format!("{path} is the mount point of something that is not ours: {kind} {source}");
-    Failure { left: Left::Something, cause: Cause::Node(Obstacle::InTheWay), text }
+    Failure::in_the_way(text)
 }

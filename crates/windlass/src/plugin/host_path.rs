@@ -88,8 +88,22 @@ fn check(path: &Path, kind: &str) -> Result<(), Failure> {
     let text = format!("hostPath type check failed: {shown} is not a {what}");
     match found {
         Ok(found) if is(&found) => Ok(()),
-        Ok(_) => Err(unusable(text)),
-        Err(error) => Err(Failure::refused(cause(&error), text)),
+        Ok(found) => Err(unusable(text).noting(format!("it is a {}", spelled(found)))),
+        Err(error) => Err(Failure::refused(cause(&error), text).noting(match error.kind() {
+            io::ErrorKind::NotFound => "there is nothing of that name".into(),
+            _ => said(&error),
+        })),
+    }
+}
+
+fn spelled(found: FileType) -> &'static str {
+    match found {
+        it if it.is_dir() => "directory",
+        it if it.is_file() => "file",
+        it if it.is_socket() => "socket file",
+        it if it.is_char_device() => "character device",
+        it if it.is_block_device() => "block device",
+        _ => "fifo",
     }
 }
 
@@ -119,11 +133,14 @@ fn unusable(text: String) -> Failure {
 
 /// In the kubelet's words, which are Go's.
 fn failed(call: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::refused(cause(error), format!("{call} {}: {}", path.display(), said(error)))
+}
+
+fn said(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut letters = text.chars();
-    let text = letters.next().map(|it| it.to_lowercase().chain(letters).collect::<String>()).unwrap_or_default();
-    Failure::refused(cause(error), format!("{call} {}: {text}", path.display()))
+    letters.next().map(|it| it.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// The path is to blame, unless the file system is.

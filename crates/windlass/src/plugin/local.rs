@@ -26,7 +26,6 @@ use windlass_core::{
 };
 use windlass_linux::{
     device::{Device, Kind as Found},
-    mount::{self, UnmountPolicy},
     name::{self, Name},
     safe_path::Place,
     table::Mount,
@@ -35,7 +34,7 @@ use windlass_linux::{
 
 use super::{
     Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What, absolute, mount_proof, mounted,
-    nothing_proof,
+    nothing_proof, unmount,
 };
 use crate::catalogue::{Catalogue, Kind, Origin};
 
@@ -174,7 +173,10 @@ impl<'a> Source<'a> {
         match windlass_linux::device::look(&self.path) {
             Ok(Found::Directory) => Ok(Target::Directory),
             Ok(Found::Block(number)) => Ok(Target::Device(number)),
-            Ok(Found::Other) => Err(unusable("only directory and block device are supported")),
+            Ok(Found::Other) => {
+                let note = format!("{} is neither", self.path.display());
+                Err(unusable("only directory and block device are supported").noting(note))
+            }
             Err(error) if error.is_missing() => Err(self.missing()),
             Err(error) => Err(self.unreachable(&error)),
         }
@@ -217,25 +219,13 @@ fn volume_name(spec: &VolumeSpec) -> Result<Name, name::Error> {
     Name::new("volume name", spec.inner_name.as_str())
 }
 
-/// Unmounts what is ours. What is mounted in it, and keeps it busy, is named.
-fn unmount(scene: &Scene, mount: &Mount) -> Result<(), Failure> {
-    let Err(error) = mount::unmount(mount, UnmountPolicy::Clean) else { return Ok(()) };
-    let inside = if error.is_busy() { scene.watch.table().children(mount) } else { Vec::new() };
-    let mut failure = Failure::from(error);
-    if !inside.is_empty() {
-        let inside: Vec<String> = inside.iter().map(|it| it.mount_point.display().to_string()).collect();
-        failure.text.push_str(&format!(" (mounted in it: {})", inside.join(", ")));
-    }
-    Err(failure)
-}
-
 fn unusable(text: impl Into<String>) -> Failure {
     Failure::refused(Cause::Node(Obstacle::HostPathUnusable), text)
 }
 
 /// Something that is not ours is where the volume belongs.
 fn in_the_way(text: impl Into<String>) -> Failure {
-    Failure { left: Left::Something, cause: Cause::Node(Obstacle::InTheWay), text: text.into() }
+    Failure::in_the_way(text)
 }
 
 fn foreign(mount: &Mount) -> Failure {

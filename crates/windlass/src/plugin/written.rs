@@ -116,8 +116,10 @@ fn undone(scene: &Scene, task: &Publish<'_>, made: &Made, failure: Failure) -> F
 fn refused(error: &payload::Error) -> Failure {
     let cause = match error.waits_on() {
         Some(object) => Cause::Object(ObjectName::from(object)),
-        None if error.wants_provider() => Cause::Node(Obstacle::TokenMissing),
+        None if error.wants_token() => Cause::Node(Obstacle::TokenMissing),
         None => Cause::Node(Obstacle::InputInvalid),
     };
-    Failure::refused(cause, error.to_string())
+    // The kubelet does not say in which object a key is missing.
+    let note = error.waits_on().map(ToString::to_string).unwrap_or_default();
+    Failure::refused(cause, error.to_string()).noting(note)
 }

@@ -3,7 +3,7 @@
 //! Like the kubelet, this looks at the node's labels alone: terms on its fields are not considered.
 
 use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Fails with the reason if no term fits the labels.
 pub(super) fn check(selector: &NodeSelector, labels: &BTreeMap<String, String>) -> Result<(), String> {
@@ -16,6 +16,32 @@ pub(super) fn check(selector: &NodeSelector, labels: &BTreeMap<String, String>) 
         }
     }
     Err(if trouble.is_empty() { "no matching NodeSelectorTerms".into() } else { trouble.join(", ") })
+}
+
+/// What the terms ask for, for people.
+pub(super) fn wanted(selector: &NodeSelector) -> String {
+    let spelled = |it: &NodeSelectorRequirement| match it.values.as_deref().unwrap_or_default() {
+        [] => format!("{} {}", it.key, it.operator),
+        values => format!("{} {} [{}]", it.key, it.operator, values.join(" ")),
+    };
+    let term = |it: &NodeSelectorTerm| {
+        let all: Vec<_> = it.match_expressions.iter().flatten().map(spelled).collect();
+        all.join(" and ")
+    };
+    let terms: Vec<_> = selector.node_selector_terms.iter().map(term).filter(|it| !it.is_empty()).collect();
+    if terms.is_empty() { "nothing that any node can have".into() } else { terms.join(", or ") }
+}
+
+/// Those of the labels that the terms ask about, for people.
+pub(super) fn relevant(selector: &NodeSelector, labels: &BTreeMap<String, String>) -> String {
+    let asked = selector.node_selector_terms.iter().flat_map(|it| it.match_expressions.iter().flatten());
+    let keys: BTreeSet<&str> = asked.map(|it| it.key.as_str()).collect();
+    let spelled = |key: &str| match labels.get(key) {
+        Some(value) => format!("{key}={value}"),
+        None => format!("no {key}"),
+    };
+    let all: Vec<_> = keys.into_iter().map(spelled).collect();
+    if all.is_empty() { "other labels".into() } else { all.join(", ") }
 }
 
 /// A term that says nothing fits nothing.
@@ -100,6 +126,17 @@ mod tests {
         assert_eq!(check_terms(&json!([no, yes])), Ok(()));
         let both = json!({"matchExpressions": [yes["matchExpressions"][0], no["matchExpressions"][0]]});
         assert!(check_terms(&json!([both])).is_err());
+    }
+
+    #[test]
+    fn what_is_asked_and_what_there_is_can_be_told() {
+        let terms = json!([one("zone", "In", &["b", "c"]), {}, one("rack", "Exists", &[])]);
+        let selector: NodeSelector = serde_json::from_value(json!({ "nodeSelectorTerms": terms })).unwrap();
+        let labels = BTreeMap::from([("zone".to_string(), "a".to_string()), ("disks".to_string(), "4".to_string())]);
+        assert_eq!(wanted(&selector), "zone In [b c], or rack Exists");
+        assert_eq!(relevant(&selector, &labels), "no rack, zone=a");
+        let none = NodeSelector { node_selector_terms: Vec::new() };
+        assert_eq!(wanted(&none), "nothing that any node can have");
     }
 
     #[test]

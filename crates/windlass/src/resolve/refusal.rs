@@ -24,6 +24,8 @@ pub struct Refusal {
     pub volume: InnerName,
     /// Why; empty if the step says it.
     pub text: Arc<str>,
+    /// What the kubelet's words leave out; empty if that is nothing.
+    pub note: Arc<str>,
     /// The object by which it may come right, if there is one.
     pub waits_on: Option<ObjectName>,
 }
@@ -51,6 +53,7 @@ impl<O: Objects + ?Sized> Task<'_, O> {
             step,
             volume: origin.name().into(),
             text: text.into(),
+            note: Arc::default(),
             waits_on: waits_on.map(Into::into),
         };
         if definition.mode == Mode::Block {
@@ -59,36 +62,61 @@ impl<O: Objects + ?Sized> Task<'_, O> {
                     "MapVolume.FindMapperPluginBySpec failed to find BlockVolumeMapper plugin. Volume plugin is nil.";
                 return Some(refusal(step, "", None));
             }
-            let (node, text) = self.elsewhere(origin)?;
-            return Some(refusal("MapVolume.NodeAffinity check failed", &text, Some(&node)));
+            let Elsewhere { node, text, note } = self.elsewhere(origin)?;
+            return Some(refusal("MapVolume.NodeAffinity check failed", &text, Some(&node)).noting(&note));
         }
-        if let Some((node, text)) = self.elsewhere(origin) {
-            return Some(refusal("MountVolume.NodeAffinity check failed", &text, Some(&node)));
+        if let Some(Elsewhere { node, text, note }) = self.elsewhere(origin) {
+            return Some(refusal("MountVolume.NodeAffinity check failed", &text, Some(&node)).noting(&note));
         }
         if !mount_options.is_empty() && !plugin.mount_options {
             let text = "mount options are not supported for this volume type";
-            return Some(refusal("MountVolume.MountOptionSupport check failed", text, None));
+            let note = format!("{} takes no {}", plugin.name, mount_options.join(", "));
+            return Some(refusal("MountVolume.MountOptionSupport check failed", text, None).noting(&note));
         }
         let set_up = "MountVolume.SetUp failed";
         if let Some(text) = plugin.refuses {
-            return Some(refusal(set_up, text, None));
+            let note = "there is no such gate here; clone in an init container, into an emptyDir";
+            return Some(refusal(set_up, text, None).noting(note));
         }
         let (driver, text) = unsupported_life(origin, object)?;
         Some(refusal(set_up, &text, Some(&driver)))
     }
 
     /// Why the volume cannot be used on this node.
-    fn elsewhere(&mut self, origin: &Origin) -> Option<(Reference, String)> {
+    fn elsewhere(&mut self, origin: &Origin) -> Option<Elsewhere> {
         let selector = origin.persistent()?.spec.as_ref()?.node_affinity.as_ref()?.required.as_ref()?;
         let (reference, node) = self.view.node(&self.resolver.settings.node);
-        let text = match node {
+        let none = BTreeMap::new();
+        let wanted = affinity::wanted(selector);
+        let (text, note) = match &node {
             Lookup::Found(node) => {
-                affinity::check(selector, node.metadata.labels.as_ref().unwrap_or(&BTreeMap::new())).err()?
+                let labels = node.metadata.labels.as_ref().unwrap_or(&none);
+                let text = affinity::check(selector, labels).err()?;
+                let (name, has) = (&self.resolver.settings.node, affinity::relevant(selector, labels));
+                (text, format!("it is for nodes with {wanted}, and node {name} has {has}"))
             }
-            Lookup::Absent => format!("error retrieving node: {}", reference.not_found()),
-            Lookup::Unavailable(text) => format!("error retrieving node: {text}"),
+            Lookup::Absent => {
+                let text = format!("error retrieving node: {}", reference.not_found());
+                (text, format!("it is for nodes with {wanted}, and no object tells the labels of this one"))
+            }
+            Lookup::Unavailable(text) => (format!("error retrieving node: {text}"), String::new()),
         };
-        Some((reference, text))
+        Some(Elsewhere { node: reference, text, note })
+    }
+}
+
+/// Why a volume cannot be used on this node.
+struct Elsewhere {
+    node: Reference,
+    /// In the kubelet's words.
+    text: String,
+    /// What these leave out.
+    note: String,
+}
+
+impl Refusal {
+    fn noting(self, note: &str) -> Self {
+        Self { note: note.into(), ..self }
     }
 }
 

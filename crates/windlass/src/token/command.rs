@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use windlass_linux::tools::{Call, End, Tool};
 
-use super::{Error, Provider, Request, Token};
+use super::{EXPIRATION_SECONDS, Error, Provider, Request, Token};
 
 /// How long a program may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -51,6 +51,10 @@ struct Status {
 impl Provider for Program {
     fn token(&self, request: &Request, now: SystemTime) -> Result<Token, Error> {
         let Request { namespace, service_account, audiences, expiration_seconds, pod_name, pod_uid } = request;
+        // As an API server has it, whatever the program would give.
+        if !EXPIRATION_SECONDS.contains(expiration_seconds) {
+            return Err(Error::Life { seconds: *expiration_seconds });
+        }
         let question = json!({
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
@@ -143,6 +147,17 @@ mod tests {
         }
         let old = r#"echo '{"status": {"token": "hunter2", "expirationTimestamp": "2000-01-01T00:00:00Z"}}'"#;
         assert!(text(old).ends_with("or one that has expired"));
+    }
+
+    /// P-125.
+    #[test]
+    fn a_program_is_not_asked_for_a_life_that_the_api_does_not_take() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = program(&directory, "echo asked >&2; exit 1");
+        for seconds in [0, 599, i64::MAX] {
+            let request = Request { expiration_seconds: seconds, ..request() };
+            assert_eq!(program.token(&request, SystemTime::now()), Err(Error::Life { seconds }));
+        }
     }
 
     #[test]

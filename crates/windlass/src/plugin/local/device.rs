@@ -149,7 +149,7 @@ fn check_references(scene: &Scene, mount: &Mount, below: &Path) -> Result<(), Fa
     }
     let (path, others) = (mount.mount_point.display(), listed(others));
     let text = format!("the device mount path \"{path}\" is still mounted by other references {others}");
-    Err(Failure { left: Left::Something, cause: Cause::Node(Obstacle::HeldOpen), text })
+    Err(Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::HeldOpen), text) })
 }
 
 /// Whether the device, the file system on it or this system is to blame.

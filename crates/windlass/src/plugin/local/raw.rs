@@ -99,7 +99,7 @@ pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
         let pods = left.iter().map(|it| directory.path().join(&it.name).display().to_string());
         let (path, pods) = (directory.path().display(), listed(pods));
         let text = format!("the device \"{path}\" is still referenced from other Pods {pods}");
-        return Err(Failure { left: Left::Something, cause: Cause::Node(Obstacle::HeldOpen), text });
+        return Err(Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::HeldOpen), text) });
     }
     // What a call that was cut off left: files without a device.
     for pod in whole_file::names(&directory)? {

@@ -35,7 +35,7 @@ fn each_source_has_its_kind_and_unknown_ones_say_so() {
       git is kubernetes.io/git-repo/uid-1-git
         refused: MountVolume.SetUp failed for volume "git" : git-repo volume plugin has been disabled; if necessary, it may be re-enabled by enabling the feature-gate `GitRepoVolumeDriver`
       gluster invalid: failed to get Plugin from volumeSpec for volume "gluster" err=no volume plugin matched
-      nfs invalid: failed to get Plugin from volumeSpec for volume "nfs" err=no volume plugin matched
+      nfs invalid: failed to get Plugin from volumeSpec for volume "nfs" err=no volume plugin matched: windlass has no volumes of type nfs
       both invalid: failed to get Plugin from volumeSpec for volume "both" err=multiple volume plugins matched: kubernetes.io/empty-dir,kubernetes.io/host-path
     "#);
 }
