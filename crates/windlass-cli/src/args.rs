@@ -1,8 +1,11 @@
 //! What can be typed. Help, completions and manual pages are made from this.
 
-use std::path::PathBuf;
+use std::{ffi::OsStr, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{EnumValueParser, PossibleValue, TypedValueParser},
+};
 
 use crate::daemon::config::Settings;
 
@@ -20,6 +23,15 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// What each exit status means; `exit.rs` has them by name.
+pub(crate) const EXIT_STATUS: [(u8, &str); 5] = [
+    (0, "done"),
+    (1, "failed, or not so"),
+    (2, "wrong usage"),
+    (3, "the daemon cannot be reached, or ended on the way"),
+    (4, "not true in time, or not yet"),
+];
 
 const AFTER: &str = "\
 Exit status: 0 done, 1 failed or not so, 2 wrong usage, 3 the daemon cannot be reached, 4 not true in time.
@@ -80,9 +92,66 @@ pub(crate) struct Namespaces {
     #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE")]
     pub(crate) namespace: String,
 
-    /// All namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    /// All namespaces, whatever --namespace says
+    #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
+}
+
+impl Namespaces {
+    /// The one namespace that is asked for; none for all.
+    pub(crate) fn one(&self) -> Option<&str> {
+        (!self.all_namespaces).then_some(self.namespace.as_str())
+    }
+}
+
+/// A kind of object, and perhaps the name of one: `pods`, `pod/web`.
+#[derive(Debug, Clone)]
+pub(crate) struct Target<R> {
+    pub(crate) resource: R,
+    pub(crate) name: Option<String>,
+}
+
+impl<R> Target<R> {
+    /// The names that are asked for: the one after the slash, and those that follow, with or without a kind of their own.
+    pub(crate) fn names<'a>(&'a self, others: &'a [String]) -> Vec<&'a str> {
+        self.name.iter().chain(others).map(|it| bare(it)).collect()
+    }
+}
+
+/// Reads a [`Target`]; help and completions show the kinds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TargetParser<R>(std::marker::PhantomData<R>);
+
+fn target<R>() -> TargetParser<R> {
+    TargetParser(std::marker::PhantomData)
+}
+
+impl<R: ValueEnum + Clone + Send + Sync + 'static> TypedValueParser for TargetParser<R> {
+    type Value = Target<R>;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Target<R>, clap::Error> {
+        let text = value.to_string_lossy();
+        let (kind, name) = match text.split_once('/') {
+            Some((kind, name)) if !name.is_empty() => (kind, Some(name.to_owned())),
+            _ => (&*text, None),
+        };
+        let resource = EnumValueParser::<R>::new().parse_ref(command, argument, OsStr::new(kind))?;
+        Ok(Target { resource, name })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(R::value_variants().iter().filter_map(ValueEnum::to_possible_value)))
+    }
+}
+
+/// A pod's name without the kind that may stand before it, as in `pod/web`: a name has no slash.
+pub(crate) fn bare(name: &str) -> &str {
+    ["pod/", "pods/", "po/"].iter().find_map(|it| name.strip_prefix(it)).unwrap_or(name)
 }
 
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,9 +193,9 @@ pub(crate) enum Format {
 
 #[derive(Args, Debug)]
 pub(crate) struct Get {
-    /// What to list
-    #[arg(value_name = "RESOURCE")]
-    pub(crate) resource: Resource,
+    /// What to list; one by name as in pod/web
+    #[arg(value_name = "RESOURCE", value_parser = target::<Resource>())]
+    pub(crate) target: Target<Resource>,
 
     /// Only these
     #[arg(value_name = "NAME")]
@@ -148,11 +217,24 @@ pub(crate) struct Get {
     pub(crate) no_headers: bool,
 }
 
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Described {
+    /// A pod, its volumes and what happened to it
+    #[value(alias = "pods", alias = "po")]
+    Pod,
+    /// A volume of this node, and the pods that use it
+    #[value(alias = "volumes", alias = "vol")]
+    Volume,
+    /// The daemon, and what is wrong with its manifests
+    #[value(alias = "nodes", alias = "no")]
+    Node,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct Describe {
-    /// The kind: pod, volume or node
-    #[arg(value_name = "RESOURCE", value_parser = ["pod", "pods", "volume", "volumes", "node"])]
-    pub(crate) resource: String,
+    /// What to show; one by name as in pod/web
+    #[arg(value_name = "RESOURCE", value_parser = target::<Described>())]
+    pub(crate) target: Target<Described>,
 
     /// Only these; without a name all
     #[arg(value_name = "NAME")]
@@ -164,7 +246,7 @@ pub(crate) struct Describe {
 
 #[derive(Args, Debug)]
 pub(crate) struct Explain {
-    /// A pod, or one volume of a pod
+    /// A pod, or one volume of a pod as in web/data
     #[arg(value_name = "POD[/VOLUME]")]
     pub(crate) what: String,
 
@@ -190,8 +272,10 @@ pub(crate) enum TextFormat {
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Goal {
     /// All volumes are mounted
+    #[value(alias = "condition=VolumesMounted", alias = "condition=volumesmounted", alias = "condition=mounted")]
     Mounted,
     /// No volume is left
+    #[value(alias = "delete")]
     Unmounted,
 }
 
@@ -226,7 +310,7 @@ pub(crate) struct Tree {
     #[command(flatten)]
     pub(crate) namespaces: Namespaces,
 
-    /// Look at the disk below this directory, without a daemon
+    /// Look at the disk below this directory, without a daemon; pods are then known by their UID alone
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
 }
@@ -326,4 +410,63 @@ pub(crate) fn duration(text: &str) -> Result<std::time::Duration, String> {
     let seconds = text.parse::<u64>().ok().map(std::time::Duration::from_secs);
     let friendly = || text.parse::<jiff::SignedDuration>().ok().and_then(|it| it.try_into().ok());
     seconds.or_else(friendly).ok_or_else(|| format!("{text:?} is no time; write for example 30s, 5m or 1h30m"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get(words: &[&str]) -> Result<Get, clap::Error> {
+        let all = ["windlass", "get"].iter().chain(words);
+        match Arguments::try_parse_from(all)?.command {
+            Command::Get(get) => Ok(get),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_of_the_command_line_makes_sense() {
+        <Arguments as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn things_can_be_named_as_for_kubectl() {
+        for (words, resource, names) in [
+            (&["pods"][..], Resource::Pods, &[][..]),
+            (&["po", "web", "pod/db"], Resource::Pods, &["web", "db"]),
+            (&["pod/web"], Resource::Pods, &["web"]),
+            (&["vol"], Resource::Volumes, &[]),
+            (&["mount/web/data"], Resource::Mounts, &["web/data"]),
+            (&["nodes"], Resource::Node, &[]),
+        ] {
+            let get = get(words).unwrap();
+            assert_eq!((get.target.resource, get.target.names(&get.names)), (resource, names.to_vec()), "{words:?}");
+        }
+        let error = get(&["pots"]).unwrap_err().to_string();
+        assert!(error.contains("'pots'") && error.contains("pods, volumes"), "{error}");
+    }
+
+    #[test]
+    fn all_namespaces_win_over_one() {
+        let get = get(&["pods", "-A", "-n", "other"]).unwrap();
+        assert_eq!(get.namespaces.one(), None);
+    }
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        let seconds = |text: &str| duration(text).map(|it| it.as_secs());
+        assert_eq!(seconds("0"), Ok(0));
+        assert_eq!(seconds("90"), Ok(90));
+        assert_eq!(seconds("1h30m"), Ok(5400));
+        for wrong in ["", "-5s", "soon", "5 parsecs"] {
+            assert!(seconds(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn help_and_the_table_of_exit_statuses_agree() {
+        for (status, _) in EXIT_STATUS {
+            assert!(AFTER.contains(&format!(" {status} ")), "{status}");
+        }
+    }
 }

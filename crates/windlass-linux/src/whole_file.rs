@@ -226,13 +226,19 @@ pub fn names(directory: &Place) -> Result<Vec<Name>, Error> {
     Ok(names)
 }
 
+/// Whether this is what a process has not finished to write, or never will.
+#[must_use]
+pub fn is_unfinished(name: &Name) -> bool {
+    name.as_bytes().starts_with(UNFINISHED.as_bytes())
+}
+
 /// The names in a directory that holds only files of [`write()`]. What other processes did not finish is removed, so there
 /// must be none that writes.
 pub fn swept_names(directory: &Place) -> Result<Vec<Name>, Error> {
     let mut names = names(directory)?;
     let ours = ours();
     names.retain(|name| {
-        let unfinished = name.as_bytes().starts_with(UNFINISHED.as_bytes());
+        let unfinished = is_unfinished(name);
         if unfinished && !name.as_bytes().starts_with(ours.as_bytes()) {
             let _ = rustix::fs::unlinkat(directory, name.as_path(), AtFlags::empty());
         }

@@ -153,6 +153,15 @@ pub struct Records {
 /// A record that was found, or what is wrong with it.
 pub type Found = (Key, Result<Record, Error>);
 
+/// How the names in a directory of records are read.
+type Names = fn(&Place) -> Result<Vec<Name>, whole_file::Error>;
+
+fn finished_names(directory: &Place) -> Result<Vec<Name>, whole_file::Error> {
+    let mut names = whole_file::names(directory)?;
+    names.retain(|it| !whole_file::is_unfinished(it));
+    Ok(names)
+}
+
 impl Records {
     /// The records in this directory, which is made if it is missing.
     pub fn open(directory: &Place) -> Result<Self, layout::Error> {
@@ -200,18 +209,35 @@ impl Records {
         }
     }
 
-    /// All records, those that cannot be read too.
+    /// The records in this directory for somebody who only looks, while another process may write them: nothing is made
+    /// and nothing removed. `None` if there are none.
+    pub fn look(directory: &Place) -> Result<Option<Vec<Found>>, Error> {
+        let what = || directory.path().display().to_string();
+        let name = Relative::new("directory", "records");
+        let root = name.map_err(|source| Error::Reach { what: what(), source: source.into() })?;
+        match directory.directory(&root, Mounts::Refuse) {
+            Ok(root) => Self { root: Arc::new(root) }.read_all(finished_names).map(Some),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(Error::Reach { what: what(), source: error.into() }),
+        }
+    }
+
+    /// All records, those that cannot be read too. What earlier processes did not finish is removed.
     pub fn all(&self) -> Result<Vec<Found>, Error> {
+        self.read_all(whole_file::swept_names)
+    }
+
+    fn read_all(&self, names: Names) -> Result<Vec<Found>, Error> {
         let mut all = Vec::new();
-        self.stages(&mut all)?;
+        self.stages(names, &mut all)?;
         let Some(pods) = self.directory(&self.root, "pods")? else { return Ok(all) };
-        for pod in whole_file::swept_names(&pods)? {
+        for pod in names(&pods)? {
             let Some(here) = directory(&pods, &pod)? else { continue };
             for mode in [windlass_core::spec::Mode::Filesystem, windlass_core::spec::Mode::Block] {
                 let Some(kind) = self.directory(&here, directory_of(mode))? else { continue };
-                for plugin in whole_file::swept_names(&kind)? {
+                for plugin in names(&kind)? {
                     let Some(volumes) = directory(&kind, &plugin)? else { continue };
-                    for name in whole_file::swept_names(&volumes)? {
+                    for name in names(&volumes)? {
                         let slot = Slot { pod: pod.clone(), plugin: plugin.clone(), name, mode };
                         let key = Key::Publish(slot);
                         if let Some(found) = self.read(&key).transpose() {
@@ -225,9 +251,9 @@ impl Records {
     }
 
     /// The file of a stage has a number for a name, so which volume it is about stands in it alone.
-    fn stages(&self, all: &mut Vec<Found>) -> Result<(), Error> {
+    fn stages(&self, names: Names, all: &mut Vec<Found>) -> Result<(), Error> {
         let Some(stages) = self.directory(&self.root, "stages")? else { return Ok(()) };
-        for name in whole_file::swept_names(&stages)? {
+        for name in names(&stages)? {
             let path = stages.path().join(name.as_path());
             let unknown = Key::Stage(name.to_string().as_str().into());
             match whole_file::read(&stages, &name, BYTES_MAX) {
@@ -610,6 +636,25 @@ mod tests {
             assert_eq!(damaged.len(), 1, "cut at {length}");
             assert_eq!(damaged[0].0, publish(VolumeMode::Filesystem));
         }
+    }
+
+    #[test]
+    fn who_looks_leaves_what_another_process_is_writing() {
+        let (directory, records) = opened();
+        let place = Place::root(directory.path()).unwrap();
+        records.write(&publish(VolumeMode::Block), &record(VolumeMode::Block), Survives::Crash).unwrap();
+        let volumes = directory.path().join("records/pods/uid/volumeDevices/kubernetes.io~local-volume");
+        let unfinished = volumes.join("..new-1-0");
+        std::fs::write(&unfinished, "half").unwrap();
+        assert!(whole_file::is_unfinished(&Name::new("record", "..new-1-0").unwrap()), "the name is out of date");
+        let found = Records::look(&place).unwrap().unwrap();
+        assert_eq!(found.len(), 1);
+        assert!(unfinished.exists());
+        assert_eq!(records.all().unwrap().len(), 1);
+        assert!(!unfinished.exists());
+        let empty = tempfile::tempdir().unwrap();
+        assert!(Records::look(&Place::root(empty.path()).unwrap()).unwrap().is_none());
+        assert_eq!(std::fs::read_dir(empty.path()).unwrap().count(), 0, "nothing is made");
     }
 
     #[test]

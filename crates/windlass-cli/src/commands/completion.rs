@@ -1,7 +1,17 @@
-//! `windlass completion`.
+//! `windlass completion`: a script that lets a shell complete what is typed.
 
 use std::process::ExitCode;
 
-pub(crate) fn run(_command: &crate::args::Completion) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not here yet")
+use clap::CommandFactory;
+
+use crate::{
+    args::{Arguments, Completion},
+    output,
+};
+
+pub(crate) fn run(command: &Completion) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(command.shell, &mut Arguments::command(), "windlass", &mut script);
+    output::data(&String::from_utf8(script)?)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,11 +1,26 @@
-//! `windlass events`.
+//! `windlass events`: what happened to pods.
 
 use std::{path::Path, process::ExitCode};
 
-pub(crate) async fn run(
-    _command: &crate::args::Events,
-    _socket: Option<&Path>,
-    _look: &crate::args::Look,
-) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not here yet")
+use windlass::view;
+
+use super::get::Question;
+use crate::{
+    args::{self, Events, Look},
+    client::Client,
+    output::paint::Paint,
+};
+
+pub(crate) async fn run(command: &Events, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
+    let client = Client::new(socket);
+    let question = Question {
+        names: command.pod.iter().map(|it| args::bare(it)).collect(),
+        // A pod to which nothing happened is nothing bad.
+        must_exist: false,
+        namespace: command.namespaces.one(),
+        output: command.output,
+        headings: true,
+        paint: Paint::of(look),
+    };
+    question.ask::<view::Event>(&client, command.watch).await
 }

@@ -1,11 +1,108 @@
-//! `windlass explain`.
+//! `windlass explain`: why the volumes of a pod are not settled, and what to do (I-7).
 
 use std::{path::Path, process::ExitCode};
 
-pub(crate) async fn run(
-    _command: &crate::args::Explain,
-    _socket: Option<&Path>,
-    _look: &crate::args::Look,
-) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not here yet")
+use jiff::Timestamp;
+use windlass::view::{self, MountStatus};
+
+use super::lookup;
+use crate::{
+    args::{self, Explain, Look, TextFormat},
+    client::{self, Client},
+    exit::Failure,
+    output::{
+        self,
+        age::age,
+        columns::{mount_status, title},
+        lines::Lines,
+        paint::{Paint, Tone},
+        plain,
+        reasons::Style,
+        short,
+    },
+};
+
+pub(crate) async fn run(command: &Explain, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
+    let client = Client::new(socket);
+    let (pod, volume) = find(&client, command).await?;
+    let volumes: Vec<_> =
+        pod.status.volumes.iter().filter(|it| volume.is_none_or(|volume| it.volume == volume)).collect();
+    if let Some(volume) = volume
+        && volumes.is_empty()
+    {
+        let names: Vec<_> = pod.status.volumes.iter().map(|it| plain(&it.volume)).collect();
+        let text = format!("pod {} has no volume {:?}", title(&pod.metadata), plain(volume));
+        let hint = (!names.is_empty()).then(|| format!("it has {}", names.join(", ")));
+        return Err(Failure::new(text).hints(hint).into());
+    }
+    output::data(&match command.output {
+        TextFormat::Json => output::json(&volumes)?,
+        TextFormat::Yaml => output::yaml(&volumes)?,
+        TextFormat::Text => {
+            let style = Style { now: Timestamp::now(), lines: Lines::of_locale(), paint: Paint::of(look) };
+            explain(&pod, &volumes, volume, style)
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The pod, and the volume if only one is asked for.
+async fn find<'a>(client: &Client, command: &'a Explain) -> anyhow::Result<(view::Pod, Option<&'a str>)> {
+    let namespace = &command.namespace;
+    // `pod/web` is the pod `web`, unless there is a pod that is called `pod` and has such a volume.
+    let bare = args::bare(&command.what);
+    if let Some((name, volume)) = command.what.split_once('/').filter(|_| bare != command.what)
+        && let Some(pod) = client.find::<view::Pod>(&client::pod(namespace, name)).await?
+        && pod.status.volumes.iter().any(|it| it.volume == volume)
+    {
+        return Ok((pod, Some(volume)));
+    }
+    let (name, volume) = match bare.split_once('/') {
+        Some((name, volume)) => (name, Some(volume)),
+        None => (bare, None),
+    };
+    Ok((lookup::pod(client, namespace, name).await?, volume))
+}
+
+/// In words: of each volume that is not settled, the chain of reasons and what to do about the deepest.
+fn explain(pod: &view::Pod, volumes: &[&MountStatus], only: Option<&str>, style: Style) -> String {
+    let name = plain(&title(&pod.metadata));
+    let unsettled: Vec<_> = volumes.iter().filter(|it| !it.mounted || !it.reasons.is_empty()).collect();
+    let unmounted = volumes.iter().filter(|it| !it.mounted).count();
+    let mut text = match (unmounted, only) {
+        (0, Some(volume)) => format!("pod {name}: volume {} is mounted", plain(volume)),
+        (_, Some(volume)) => format!("pod {name}: volume {} is not mounted", plain(volume)),
+        (0, None) => match volumes.len() {
+            0 => format!("pod {name}: it has no volumes"),
+            1 => format!("pod {name}: its only volume is mounted"),
+            all => format!("pod {name}: all {all} volumes are mounted"),
+        },
+        (1, None) => format!("pod {name}: 1 of {} is not mounted", output::count(volumes.len(), "volume")),
+        (some, None) => format!("pod {name}: {some} of {} volumes are not mounted", volumes.len()),
+    };
+    // What is mounted and cannot be brought up to date, for example.
+    match (unmounted, unsettled.len(), volumes.len()) {
+        (1.., ..) | (0, 0, _) => {}
+        (0, _, 1) => text.push_str(", with trouble"),
+        (0, some, _) => text.push_str(&format!(", {some} with trouble")),
+    }
+    text.push('\n');
+    for volume in unsettled {
+        text.push('\n');
+        text.push_str(&one(volume, style));
+    }
+    text
+}
+
+fn one(volume: &MountStatus, style: Style) -> String {
+    let kind = volume.plugin.as_deref().map(|it| format!(" ({})", plain(short(it)))).unwrap_or_default();
+    let status = mount_status(volume);
+    let status = style.paint.text(Tone::of(status), &plain(status));
+    let mut text = format!("{}{kind}: {status} for {}\n", plain(&volume.volume), age(volume.since, style.now));
+    text.push_str(&style.chain(&volume.reasons, 2));
+    match volume.reasons.last() {
+        Some(deepest) => text.push_str(&format!("  What to do: {}\n", plain(&deepest.remedy))),
+        None => text.push_str("  It has given no reason yet.\n"),
+    }
+    text
 }

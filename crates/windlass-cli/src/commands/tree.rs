@@ -1,11 +1,83 @@
-//! `windlass tree`.
+//! `windlass tree`: pods and their volumes as a tree, from the daemon or, without one, from the disk.
+
+mod disk;
 
 use std::{path::Path, process::ExitCode};
 
-pub(crate) async fn run(
-    _command: &crate::args::Tree,
-    _socket: Option<&Path>,
-    _look: &crate::args::Look,
-) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not here yet")
+use windlass::view::{self, List};
+
+use crate::{
+    args::{self, Look, Tree},
+    client::{self, Client, Unreachable},
+    daemon::config::Settings,
+    exit::Failure,
+    output::{
+        self,
+        columns::{Listed, mount_status, mounted_condition, title},
+        lines::{Branch, Lines},
+        paint::{Paint, Tone},
+        plain, short,
+    },
+    paths::Paths,
+};
+
+pub(crate) async fn run(command: &Tree, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
+    let names: Vec<_> = command.pods.iter().map(|it| args::bare(it)).collect();
+    let paint = Paint::of(look);
+    let tree = match &command.root {
+        Some(root) => disk::tree(root, None, &names, paint)?,
+        None => match from_daemon(&Client::new(socket), command, &names, paint).await {
+            // Who names a socket means that daemon, and not whatever is on this disk.
+            Err(error) if socket.is_none() && error.downcast_ref::<Unreachable>().is_some() => {
+                without_daemon(&error, &names, paint)?
+            }
+            tree => tree?,
+        },
+    };
+    output::data(&tree.draw(Lines::of_locale()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What can be told without a daemon, from where it would have its volumes.
+fn without_daemon(error: &anyhow::Error, names: &[&str], paint: Paint) -> anyhow::Result<Branch> {
+    let paths = Paths::own();
+    let config = Settings::default().with_file(&paths)?.mean(&paths)?;
+    output::note(&format!("{error:#}; this is what is on disk below {}", config.root.display()));
+    disk::tree(&config.root, Some(&config.state), names, paint)
+}
+
+async fn from_daemon(client: &Client, command: &Tree, names: &[&str], paint: Paint) -> anyhow::Result<Branch> {
+    let namespace = command.namespaces.one();
+    let node: view::Node = client.get(&client::node()).await?;
+    let mut pods = client.get::<List<view::Pod>>(&client::list(namespace, "pods")).await?.items;
+    if let Some(missing) = names.iter().find(|name| !pods.iter().any(|it| it.is_called(name))) {
+        return Err(Failure::new(format!("pod {:?} not found", plain(missing))).into());
+    }
+    pods.retain(|it| names.is_empty() || names.iter().any(|name| it.is_called(name)));
+    view::Pod::sort(&mut pods);
+    if pods.is_empty() {
+        let place = namespace.map(|it| format!(" in {it} namespace")).unwrap_or_default();
+        output::note(&format!("No pods found{place}."));
+    }
+    let below = pods.iter().map(|it| pod(it, &node.status.root, paint)).collect();
+    Ok(Branch { text: format!("{}  {}", plain(&node.metadata.name), plain(&node.status.root)), below })
+}
+
+fn pod(pod: &view::Pod, root: &str, paint: Paint) -> Branch {
+    let below = pod.status.volumes.iter().map(|it| volume(it, root, paint)).collect();
+    let reason = mounted_condition(pod).map_or("Unknown", |it| it.reason.as_str());
+    let status = match pod.status.phase {
+        view::PodPhase::Wanted => paint.text(Tone::of(reason), &plain(reason)),
+        other => paint.text(Tone::Waiting, &format!("{other:?}")),
+    };
+    Branch { text: format!("{}  {status}", plain(&title(&pod.metadata))), below }
+}
+
+fn volume(volume: &view::MountStatus, root: &str, paint: Paint) -> Branch {
+    let kind = volume.plugin.as_deref().map_or("<unknown>", short);
+    let status = mount_status(volume);
+    let status = paint.text(Tone::of(status), &plain(status));
+    let path = volume.path.as_deref().map(|it| Path::new(it).strip_prefix(root).unwrap_or(Path::new(it)));
+    let path = path.map(|it| format!("  {}", plain(&it.display().to_string()))).unwrap_or_default();
+    Branch::leaf(format!("{}  {}  {status}{path}", plain(&volume.volume), plain(kind)))
 }

@@ -1,0 +1,15 @@
+//! The real program against a daemon that answers what it is told to: what is printed, where, and with which exit status.
+//!
+//! The fake stands below the client: it speaks HTTP on a socket, so everything above is as it is in use.
+
+mod daemon;
+mod describe;
+mod explain;
+mod get;
+mod mounts;
+mod objects;
+mod program;
+mod reach;
+mod tree;
+mod wait;
+mod watch;

@@ -1,0 +1,164 @@
+//! Objects as a daemon shows them. Everything happened two days ago, so that ages are the same however slow a test is.
+
+use jiff::{SignedDuration, Timestamp};
+use windlass::view::*;
+
+pub(crate) fn two_days_ago() -> Timestamp {
+    Timestamp::now() - SignedDuration::from_hours(48) - SignedDuration::from_mins(20)
+}
+
+pub(crate) fn in_two_days() -> Timestamp {
+    Timestamp::now() + SignedDuration::from_hours(48) + SignedDuration::from_mins(20)
+}
+
+pub(crate) fn reason(code: &str, message: &str) -> Reason {
+    Reason {
+        code: code.into(),
+        message: message.into(),
+        remedy: format!("Do something about {code}."),
+        since: two_days_ago(),
+        attempts: 0,
+        next_try: None,
+        waits_on: None,
+    }
+}
+
+/// A volume of the pod `web`, mounted.
+pub(crate) fn mounted(volume: &str, plugin: &str) -> MountStatus {
+    MountStatus {
+        pod: "web".into(),
+        pod_uid: "uid-web".into(),
+        volume: volume.into(),
+        volume_id: Some(format!("kubernetes.io/{plugin}/uid-web-{volume}")),
+        plugin: Some(format!("kubernetes.io/{plugin}")),
+        mode: Some("Filesystem".into()),
+        state: "Mounted".into(),
+        since: two_days_ago(),
+        mounted: true,
+        path: Some(format!("/var/lib/windlass/pods/uid-web/volumes/kubernetes.io~{plugin}/{volume}")),
+        reasons: Vec::new(),
+    }
+}
+
+/// One that is not, because an object is missing.
+pub(crate) fn stuck(volume: &str) -> MountStatus {
+    let waits_on = Some(Awaited { kind: "Object".into(), name: Some("ConfigMap default/settings".into()) });
+    MountStatus {
+        state: "BackingOff".into(),
+        mounted: false,
+        path: None,
+        reasons: vec![
+            Reason { attempts: 4, next_try: Some(in_two_days()), ..reason("BackingOff", "publish failed") },
+            Reason { waits_on, ..reason("ObjectMissing", "configmap \"settings\" not found") },
+        ],
+        ..mounted(volume, "configmap")
+    }
+}
+
+pub(crate) fn pod(namespace: &str, name: &str, phase: PodPhase, volumes: Vec<MountStatus>) -> Pod {
+    let uid = format!("uid-{name}");
+    let volumes: Vec<_> =
+        volumes.into_iter().map(|it| MountStatus { pod: name.into(), pod_uid: uid.clone(), ..it }).collect();
+    let stuck = volumes.iter().find(|it| !it.mounted);
+    let deepest = stuck.and_then(|it| it.reasons.last());
+    let ready = phase == PodPhase::Wanted && stuck.is_none();
+    let condition = Condition {
+        kind: "VolumesMounted".into(),
+        status: ready.into(),
+        reason: deepest.map_or(if ready { "Mounted" } else { "Idle" }, |it| it.code.as_str()).into(),
+        message: deepest.map_or("", |it| it.message.as_str()).into(),
+        last_transition_time: two_days_ago(),
+    };
+    let metadata = Metadata { namespace: Some(namespace.into()), name: name.into(), uid: Some(uid) };
+    Object::new("Pod", metadata, PodStatus { phase, conditions: vec![condition], volumes })
+}
+
+/// With all its volumes.
+pub(crate) fn web() -> Pod {
+    pod("default", "web", PodPhase::Wanted, vec![mounted("data", "empty-dir"), mounted("settings", "configmap")])
+}
+
+/// With one of them missing.
+pub(crate) fn stuck_web() -> Pod {
+    pod("default", "web", PodPhase::Wanted, vec![mounted("data", "empty-dir"), stuck("settings")])
+}
+
+pub(crate) fn db() -> Pod {
+    pod("shop", "db", PodPhase::Leaving, vec![mounted("disk", "local-volume")])
+}
+
+pub(crate) fn volume() -> Volume {
+    let metadata = Metadata { name: "kubernetes.io/local-volume/disk".into(), ..Metadata::default() };
+    let user = VolumeUser { uid: "uid-db".into(), names: vec!["disk".into()], published: "Held".into() };
+    let status = VolumeStatus {
+        plugin: "kubernetes.io/local-volume".into(),
+        attached: "Absent".into(),
+        staged: "Held".into(),
+        size_bytes: Some(10 << 30),
+        in_use: true,
+        reasons: Vec::new(),
+        pods: vec![user],
+    };
+    Object::new("Volume", metadata, status)
+}
+
+pub(crate) fn operation() -> Operation {
+    let status = OperationStatus {
+        operation: "publish".into(),
+        volume_id: "kubernetes.io/local-volume/disk".into(),
+        pod_uid: Some("uid-db".into()),
+        since: two_days_ago(),
+        hung: true,
+    };
+    Object::new("Operation", Metadata { name: "7".into(), ..Metadata::default() }, status)
+}
+
+pub(crate) fn event(count: u64) -> Event {
+    let metadata = Metadata { namespace: Some("default".into()), name: "web.1".into(), uid: None };
+    let status = EventStatus {
+        tone: "Warning".into(),
+        reason: "FailedMount".into(),
+        message: "MountVolume.SetUp failed for volume \"settings\"".into(),
+        pod: "web".into(),
+        pod_uid: "uid-web".into(),
+        count,
+        first_time: two_days_ago(),
+        last_time: two_days_ago(),
+    };
+    Object::new("Event", metadata, status)
+}
+
+pub(crate) fn node() -> Node {
+    let condition = |kind: &str, status: bool, reason: &str, message: &str| Condition {
+        kind: kind.into(),
+        status: status.into(),
+        reason: reason.into(),
+        message: message.into(),
+        last_transition_time: two_days_ago(),
+    };
+    let problem = |path: &str, line, object: Option<&str>, message: &str| Problem {
+        severity: Severity::Error,
+        path: path.into(),
+        line,
+        object: object.map(Into::into),
+        message: message.into(),
+    };
+    let status = NodeStatus {
+        version: "9.9.9".into(),
+        process: 42,
+        started: two_days_ago(),
+        root: "/var/lib/windlass".into(),
+        manifests: "/etc/windlass/manifests".into(),
+        rootless: false,
+        conditions: vec![
+            condition("Synced", true, "DiskRead", "What was on disk at the start is known."),
+            condition("ManifestsValid", false, "Invalid", "2 problems keep manifests from being in force."),
+        ],
+        problems: vec![
+            problem("/etc/windlass/manifests/shop.yaml", Some(7), Some("Pod default/shop"), "spec.volumes[0]: no name"),
+            problem("/etc/windlass/manifests/torn.yaml", Some(3), None, "this is no YAML"),
+        ],
+        counts: Counts { pods: 2, ready_pods: 1, volumes: 3, operations: 1, hung_operations: 1, threads: 4 },
+    };
+    Object::new("Node", Metadata { name: "node-1".into(), ..Metadata::default() }, status)
+}
