@@ -52,6 +52,7 @@ pause=0
 bold='' dim='' plain=''
 if [ "$1" = --color ]; then
     color=always
+    export LC_ALL=C.UTF-8
     shift
 elif [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
     color=always
