@@ -212,6 +212,10 @@ pub(crate) struct Get {
     #[arg(short, long)]
     pub(crate) watch: bool,
 
+    /// With --watch and -o json, print what happened with each object
+    #[arg(long, requires = "watch")]
+    pub(crate) output_watch_events: bool,
+
     /// Without a heading
     #[arg(long)]
     pub(crate) no_headers: bool,

@@ -20,6 +20,7 @@ pub(crate) async fn run(command: &Events, socket: Option<&Path>, look: &Look) ->
         namespace: command.namespaces.one(),
         output: command.output,
         headings: true,
+        with_kinds: false,
         paint: Paint::of(look),
     };
     question.ask::<view::Event>(&client, command.watch).await

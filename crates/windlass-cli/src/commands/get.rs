@@ -25,8 +25,12 @@ pub(crate) async fn run(command: &Get, socket: Option<&Path>, look: &Look) -> an
         namespace: command.namespaces.one(),
         output: command.output,
         headings: !command.no_headers,
+        with_kinds: command.output_watch_events,
         paint: Paint::of(look),
     };
+    if command.output_watch_events && command.output != Format::Json {
+        return Err(Failure::usage("--output-watch-events goes with -o json").into());
+    }
     match (command.target.resource, command.watch) {
         (Resource::Pods, watch) => question.ask::<view::Pod>(&client, watch).await,
         (Resource::Volumes, watch) => question.ask::<view::Volume>(&client, watch).await,
@@ -50,6 +54,8 @@ pub(crate) struct Question<'a> {
     pub(crate) namespace: Option<&'a str>,
     pub(crate) output: Format,
     pub(crate) headings: bool,
+    /// What happened with an object is told with it.
+    pub(crate) with_kinds: bool,
     pub(crate) paint: Paint,
 }
 
@@ -116,6 +122,12 @@ impl Question<'_> {
         let mut first = Some(Vec::new());
         loop {
             let event = watch.next().await?;
+            if self.with_kinds && event.object.as_ref().is_none_or(|it| self.wants(it)) {
+                output::data(&format!("{}\n", serde_json::to_string(&event)?))?;
+            }
+            if self.with_kinds {
+                continue;
+            }
             let Some(object) = event.object.filter(|it| self.wants(it)) else {
                 if event.kind == WatchKind::Bookmark
                     && let Some(mut items) = first.take()

@@ -76,10 +76,10 @@ async fn complete<'a>(
             plain(&missing.message)
         ));
     }
-    // A volume that is mounted and cannot be given all the same will not come by waiting.
+    // Only what the pod has and is not mounted comes by waiting.
     let pod: view::Pod = client.get(&client::pod(&command.namespace, args::bare(&command.pod))).await?;
-    let is_mounted = |name: &str| pod.status.volumes.iter().any(|it| it.volume == name && it.mounted);
-    let hopeless = container.missing.iter().any(|it| is_mounted(&it.volume));
+    let comes = |name: &str| pod.status.volumes.iter().any(|it| it.volume == name && !it.mounted);
+    let hopeless = container.missing.iter().any(|it| !comes(&it.volume));
     Err(match hopeless {
         true => Failure::new(text),
         false => {

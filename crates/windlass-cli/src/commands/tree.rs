@@ -29,7 +29,7 @@ pub(crate) async fn run(command: &Tree, socket: Option<&Path>, look: &Look) -> a
         None => match from_daemon(&Client::new(socket), command, &names, paint).await {
             // Who names a socket means that daemon, and not whatever is on this disk.
             Err(error) if socket.is_none() && error.downcast_ref::<Unreachable>().is_some() => {
-                without_daemon(&error, &names, paint)?
+                without_daemon(error, &names, paint)?
             }
             tree => tree?,
         },
@@ -39,9 +39,12 @@ pub(crate) async fn run(command: &Tree, socket: Option<&Path>, look: &Look) -> a
 }
 
 /// What can be told without a daemon, from where it would have its volumes.
-fn without_daemon(error: &anyhow::Error, names: &[&str], paint: Paint) -> anyhow::Result<Branch> {
+fn without_daemon(error: anyhow::Error, names: &[&str], paint: Paint) -> anyhow::Result<Branch> {
     let paths = Paths::own();
     let config = Settings::default().with_file(&paths)?.mean(&paths)?;
+    if !config.root.exists() {
+        return Err(error);
+    }
     output::note(&format!("{error:#}; this is what is on disk below {}", config.root.display()));
     disk::tree(&config.root, Some(&config.state), names, paint)
 }

@@ -19,6 +19,7 @@ use crate::{
     output::{
         self,
         columns::{is_mounted, mount_status},
+        lines::Lines,
         plain,
     },
 };
@@ -247,7 +248,10 @@ impl Progress {
         }
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
-            bar.set_style(style);
+            bar.set_style(match Lines::of_locale() {
+                Lines::Unicode => style,
+                Lines::Ascii => style.tick_chars("-\\|/ "),
+            });
         }
         bar.enable_steady_tick(Duration::from_millis(120));
         Self(bar)

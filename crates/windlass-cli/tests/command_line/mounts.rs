@@ -121,6 +121,8 @@ fn half_of_a_containers_volumes_is_nothing() {
         let said = ["settings at /settings: it is not mounted", "data at /data: subPath is not there yet"];
         never.run(&["mounts", "web", "-o", format]).failed(1, &said);
     }
+    let unknown = daemon(vec![app(vec![missing("typo", "cannot find volume \"typo\"")])], Vec::new());
+    unknown.run(&["mounts", "web", "-o", "oci"]).failed(1, &["typo at /typo: cannot find volume"]);
     assert!(never.print(&["mounts", "web"]).contains("<missing: subPath is not there yet>"));
 }
 
