@@ -1,23 +1,24 @@
-//! The API: HTTP and JSON on a unix socket, Kubernetes-style objects, streamed watches.
+//! The API: HTTP and JSON on a unix socket, Kubernetes-style objects, watches as streams.
+//!
+//! `docs/api.md` tells how to use it and `docs/openapi.json`, which is served, is the contract. The objects themselves are
+//! `windlass::view`'s. Everything runs on the daemon's one runtime thread, so nothing here blocks.
 
-use std::{path::Path, sync::Arc};
+mod connections;
+mod query;
+mod routes;
+mod seen;
+mod socket;
+mod stall;
+pub(crate) mod status;
+#[cfg(test)]
+mod tests;
+mod watch;
 
-use tokio::{net::UnixListener, sync::watch};
+pub(crate) use connections::{Limits, serve};
+pub(crate) use socket::bind;
 
-use crate::daemon::shared::Shared;
+/// Where the resources are.
+pub(crate) const BASE: &str = "/apis/windlass/v1alpha1";
 
-/// What clients may take.
-#[derive(Default)]
-pub(crate) struct Limits {
-    pub(crate) connections_max: usize,
-}
-
-pub(crate) struct SocketFile;
-
-pub(crate) fn bind(path: &Path, _group: Option<&str>) -> anyhow::Result<(UnixListener, SocketFile)> {
-    Ok((UnixListener::bind(path)?, SocketFile))
-}
-
-pub(crate) async fn serve(_: UnixListener, _: Arc<Shared>, _: Limits, mut stop: watch::Receiver<bool>) {
-    let _ = stop.wait_for(|it| *it).await;
-}
+/// The contract, as it is served.
+pub(crate) const OPENAPI: &str = include_str!("../../../docs/openapi.json");

@@ -93,7 +93,7 @@ impl Daemon {
         };
         drop(once);
         let (stop, stopped) = watch::channel(false);
-        let limits = api::Limits { connections_max: config.connections_max, ..api::Limits::default() };
+        let limits = api::Limits::new(config.connections_max);
         let served = tokio::spawn(api::serve(listener, shared.clone(), limits, stopped));
         tokio::spawn(service::keep_watchdog(shared.node.clone()));
         service::tell(&[NotifyState::Ready, NotifyState::Status("following the manifests")]);

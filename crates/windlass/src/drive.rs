@@ -7,6 +7,7 @@ mod pods;
 mod show;
 
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     path::PathBuf,
     sync::{
@@ -43,6 +44,7 @@ use crate::{
     plugin::{self, Attributes, Failure, Made, Want, What},
     reconstruct::{self, Remains},
     resolve::{Detail, Given, Resolver, Settings},
+    view::Clock,
 };
 
 /// Held by whoever changes anything below the root, a call that hangs too, so that no other node begins to work there.
@@ -58,6 +60,8 @@ const READ_AGAIN: Duration = Duration::from_secs(5);
 struct Known {
     pod: Arc<api::Pod>,
     details: BTreeMap<VolumeId, Arc<Detail>>,
+    /// When it was given first.
+    given: Time,
     /// It has left, and its containers may still run: it keeps what it has and gets nothing new.
     ending: bool,
 }
@@ -92,6 +96,8 @@ pub(crate) struct Drive {
     keep_directories: bool,
     locks: Locks,
     began: Instant,
+    /// By which times were shown last.
+    clock: Cell<Clock>,
     inbox: Sender<Message>,
     changes: broadcast::Sender<Change>,
 
@@ -171,6 +177,7 @@ impl Drive {
             keep_directories,
             locks,
             began: Instant::now(),
+            clock: Cell::new(Clock::at(Time::ZERO)),
             inbox,
             changes,
             pods: HashMap::new(),

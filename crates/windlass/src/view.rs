@@ -3,6 +3,8 @@
 //! These types are a contract: `docs/openapi.json` describes them, the API serves them and the command line reads them.
 //! Inner types change freely; here fields are added, and none is renamed or dropped.
 
+pub mod containers;
+
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
@@ -320,6 +322,8 @@ pub struct NodeStatus {
     pub root: String,
     /// Where manifests are read.
     pub manifests: String,
+    /// Whatever the manifests were at this moment is in force, or a problem says why not.
+    pub manifests_as_of: Timestamp,
     /// Whether it has a user and mount namespace of its own, which others must enter to see the mounts.
     pub rootless: bool,
     /// `Synced`, `SourceComplete`, `ManifestsValid`.
@@ -400,6 +404,27 @@ pub struct ContainersStatus {
     pub containers: Vec<ContainerMounts>,
     /// The groups that the volumes bring besides the pod's own.
     pub groups: Vec<i64>,
+    /// The volumes that are mounted, each looked at just now: what is there is what windlass made.
+    pub volumes: Vec<GivenVolume>,
+}
+
+/// A volume that may be given to containers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GivenVolume {
+    /// What the pod calls it.
+    pub name: String,
+    /// Where it is on the host; none for an image, which the container runtime mounts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// `Filesystem` or `Block`.
+    pub mode: String,
+    /// It must be given read-only.
+    pub read_only: bool,
+    /// Its ownership is windlass's to change.
+    pub managed: bool,
+    /// The container runtime may relabel it for SELinux.
+    pub relabel: bool,
 }
 
 /// What the containers of a pod are to be given.
@@ -476,23 +501,29 @@ pub struct MissingMount {
 /// When something was, by the clock on the wall: the engine counts from its own start.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    now: Time,
-    wall: Timestamp,
+    /// What the clock on the wall showed, or would have shown, at the engine's zero; to the millisecond.
+    zero: Timestamp,
 }
 
 impl Clock {
     /// It is now `now` for the engine.
     pub fn at(now: Time) -> Self {
-        Self { now, wall: Timestamp::now() }
+        let wall = Timestamp::now();
+        let zero = wall.checked_sub(since_zero(now)).unwrap_or(Timestamp::MIN);
+        Self { zero: Timestamp::from_millisecond(zero.as_millisecond()).unwrap_or(zero) }
+    }
+
+    /// The earlier clock as long as it is right to the second, so that what was at one time is shown at the same time twice:
+    /// the two clocks are never read at quite the same moment. One that was set, or that went on while the machine slept, is
+    /// not right any more.
+    pub(crate) fn or_earlier(self, earlier: Self) -> Self {
+        let off = self.zero.duration_since(earlier.zero).abs();
+        if off < SignedDuration::from_secs(1) { earlier } else { self }
     }
 
     /// This moment of the engine on the wall, to the millisecond.
     pub fn wall(&self, time: Time) -> Timestamp {
-        let milliseconds = |it: u64| SignedDuration::from_millis(i64::try_from(it).unwrap_or(i64::MAX));
-        let off = milliseconds(time.0).saturating_sub(milliseconds(self.now.0));
-        let moment =
-            self.wall.checked_add(off).unwrap_or(if off.is_negative() { Timestamp::MIN } else { Timestamp::MAX });
-        Timestamp::from_millisecond(moment.as_millisecond()).unwrap_or(moment)
+        self.zero.checked_add(since_zero(time)).unwrap_or(Timestamp::MAX)
     }
 
     fn reasons(&self, reasons: &[reason::Reason]) -> Vec<Reason> {
@@ -511,6 +542,10 @@ impl Clock {
             waits_on: awaited(waits_on),
         }
     }
+}
+
+fn since_zero(time: Time) -> SignedDuration {
+    SignedDuration::from_millis(i64::try_from(time.0).unwrap_or(i64::MAX))
 }
 
 fn awaited(waits_on: &WaitsOn) -> Option<Awaited> {
@@ -552,8 +587,13 @@ pub fn split(title: &str) -> (Option<String>, String) {
     }
 }
 
-/// A pod as it is shown. `path` tells where a volume of it is, by its id.
-pub(crate) fn pod(clock: Clock, detail: &PodDetail, path: impl Fn(&PodVolumeView) -> Option<String>) -> Pod {
+/// A pod as it is shown, which was first given at `given`. `path` tells where a volume of it is, by its id.
+pub(crate) fn pod(
+    clock: Clock,
+    detail: &PodDetail,
+    given: Time,
+    path: impl Fn(&PodVolumeView) -> Option<String>,
+) -> Pod {
     let PodDetail { pod, volumes } = detail;
     let (namespace, name) = split(&pod.name);
     let volumes: Vec<_> = volumes
@@ -566,13 +606,14 @@ pub(crate) fn pod(clock: Clock, detail: &PodDetail, path: impl Fn(&PodVolumeView
             plugin: it.volume.as_ref().map(|it| it.plugin.to_string()),
             mode: it.volume.as_ref().map(|it| mode(it.mode).into()),
             state: it.code.to_string(),
-            since: clock.wall(it.since),
+            // Of what is neither here nor wanted nobody knows since when.
+            since: clock.wall(if it.volume.is_none() && it.reasons.is_empty() { given } else { it.since }),
             mounted: it.volume.as_ref().is_some_and(|it| it.mounted),
             path: path(it),
             reasons: clock.reasons(&it.reasons),
         })
         .collect();
-    let condition = mounted(pod.ready, &volumes, clock.wall(clock.now));
+    let condition = mounted(pod.ready, &volumes, clock.wall(given));
     let phase = match pod.life {
         Life::Found => PodPhase::Found,
         Life::Known(Phase::Running) => PodPhase::Wanted,
@@ -591,8 +632,8 @@ fn title(volume: &PodVolumeView) -> String {
 }
 
 /// Whether all volumes of a pod are mounted; if not, the deepest cause of the first that is not.
-fn mounted(ready: bool, volumes: &[MountStatus], now: Timestamp) -> Condition {
-    let since = volumes.iter().map(|it| it.since).max().unwrap_or(now);
+fn mounted(ready: bool, volumes: &[MountStatus], given: Timestamp) -> Condition {
+    let since = volumes.iter().map(|it| it.since).max().unwrap_or(given);
     let stuck = volumes.iter().find(|it| !it.mounted);
     let (reason, message) = match (ready, stuck) {
         (true, _) => (Code::Mounted.to_string(), Code::Mounted.meaning().to_owned()),

@@ -82,6 +82,7 @@ impl Shared {
             started: self.about.started,
             root: self.about.root.display().to_string(),
             manifests: self.about.manifests.display().to_string(),
+            manifests_as_of: summary.as_of,
             rootless: self.about.rootless,
             conditions,
             problems,

@@ -36,7 +36,7 @@ fn app() -> ContainerMounts {
 
 fn daemon(containers: Vec<ContainerMounts>, groups: Vec<i64>) -> Daemon {
     let metadata = Metadata { namespace: Some("default".into()), name: "web".into(), uid: Some("uid-web".into()) };
-    let containers = Object::new("Containers", metadata, ContainersStatus { containers, groups });
+    let containers = Object::new("Containers", metadata, ContainersStatus { containers, groups, volumes: Vec::new() });
     Daemon::new([
         ("/namespaces/default/pods/web/containers", object(&containers)),
         ("/namespaces/default/pods/web", object(&stuck_web())),

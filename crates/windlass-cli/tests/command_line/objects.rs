@@ -149,6 +149,7 @@ pub(crate) fn node() -> Node {
         started: two_days_ago(),
         root: "/var/lib/windlass".into(),
         manifests: "/etc/windlass/manifests".into(),
+        manifests_as_of: jiff::Timestamp::UNIX_EPOCH,
         rootless: false,
         conditions: vec![
             condition("Synced", true, "DiskRead", "What was on disk at the start is known."),

@@ -5,8 +5,10 @@ use super::*;
 impl Drive {
     /// A pod is there, for the first time or changed.
     pub(crate) fn add_pod(&mut self, uid: &PodUid, pod: api::Pod) {
-        let details = self.pods.remove(uid).map(|it| it.details).unwrap_or_default();
-        self.pods.insert(uid.clone(), Known { pod: Arc::new(pod), details, ending: false });
+        let before = self.pods.remove(uid);
+        let given = before.as_ref().map_or_else(|| self.now(), |it| it.given);
+        let details = before.map(|it| it.details).unwrap_or_default();
+        self.pods.insert(uid.clone(), Known { pod: Arc::new(pod), details, given, ending: false });
         if self.looked {
             self.tell_pod(uid);
         }
@@ -91,6 +93,7 @@ impl Drive {
             known.ending = true;
         }
         self.tell(Event::PodGone { uid: uid.clone(), version: Version::NONE, containers });
+        let _ = self.changes.send(Change::Pod(uid.clone()));
     }
 
     /// All pods there are have been given.

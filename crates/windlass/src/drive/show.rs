@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as api;
 use windlass_core::{
     event::Place,
-    ids::{PodUid, VolumeId},
+    ids::{PodUid, Time, VolumeId},
     snapshot::PodVolumeView,
 };
 
@@ -20,7 +20,8 @@ impl Drive {
 
     pub(crate) fn show_pod(&self, uid: &PodUid) -> Option<view::Pod> {
         let detail = self.engine.view_pod(uid)?;
-        Some(view::pod(Clock::at(self.now()), &detail, |it| self.path(uid, it)))
+        let given = self.pods.get(uid).map_or(Time::ZERO, |it| it.given);
+        Some(view::pod(self.clock(), &detail, given, |it| self.path(uid, it)))
     }
 
     pub(crate) fn show_pods(&self) -> Vec<view::Pod> {
@@ -30,17 +31,23 @@ impl Drive {
     }
 
     pub(crate) fn show_volume(&self, id: &VolumeId) -> Option<view::Volume> {
-        Some(view::volume(Clock::at(self.now()), &self.engine.view_volume(id)?))
+        Some(view::volume(self.clock(), &self.engine.view_volume(id)?))
     }
 
     pub(crate) fn show_volumes(&self) -> Vec<view::Volume> {
-        let clock = Clock::at(self.now());
+        let clock = self.clock();
         self.engine.snapshot().volumes.iter().map(|it| view::volume(clock, it)).collect()
     }
 
     pub(crate) fn show_operations(&self) -> Vec<view::Operation> {
-        let clock = Clock::at(self.now());
+        let clock = self.clock();
         self.engine.running_operations().iter().map(|it| view::operation(clock, it)).collect()
+    }
+
+    fn clock(&self) -> Clock {
+        let clock = Clock::at(self.now()).or_earlier(self.clock.get());
+        self.clock.set(clock);
+        clock
     }
 
     /// Where a pod's volume is, once it is made.

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use jiff::Timestamp;
 use tokio::sync::watch;
 use windlass_core::ids::PodUid;
 
@@ -41,6 +42,8 @@ pub struct Summary {
     pub complete: bool,
     /// What is wrong, in the order of the files.
     pub problems: Vec<Problem>,
+    /// Whatever was in the directory at this moment is in force, or a problem says why not.
+    pub as_of: Timestamp,
 }
 
 /// Watches a directory of manifests and gives a node what is in it. The watch ends when this is dropped.
@@ -53,7 +56,7 @@ impl Directory {
     /// Reads the directory, gives everything to the node, and goes on watching.
     pub fn watch(path: &Path, node: &Node) -> Result<Self, Error> {
         let failed = |source| Error::Unreadable { path: path.into(), source };
-        let mut summary = Summary { complete: true, ..Summary::default() };
+        let mut summary = Summary { complete: true, as_of: Timestamp::now(), ..Summary::default() };
         for entry in std::fs::read_dir(path).map_err(failed)? {
             let file = entry.map_err(failed)?.path();
             summary.files += 1;

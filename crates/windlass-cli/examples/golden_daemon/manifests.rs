@@ -1,0 +1,63 @@
+//! Manifests as they are written, document by document.
+
+use std::{error::Error, fs, path::Path};
+
+use windlass::manifest::{self, Document};
+
+/// The documents of a directory of manifests, in order.
+pub(crate) struct Manifests(Vec<Written>);
+
+/// One document, unchanged.
+struct Written {
+    text: String,
+    /// `namespace/name`, if it is a pod.
+    pod: Option<String>,
+}
+
+impl Manifests {
+    /// Reads the files of a directory, not those of the directories in it.
+    pub(crate) fn read(directory: &Path) -> Result<Self, Box<dyn Error>> {
+        let mut documents = Vec::new();
+        let mut paths = fs::read_dir(directory)?.map(|it| it.map(|it| it.path())).collect::<Result<Vec<_>, _>>()?;
+        paths.retain(|it| it.extension().is_some_and(|it| it == "yaml" || it == "yml"));
+        paths.sort();
+        for path in paths {
+            let text = fs::read_to_string(path)?;
+            for text in split(&text) {
+                documents.push(Written { pod: pod(&text)?, text });
+            }
+        }
+        Ok(Self(documents))
+    }
+
+    /// One file of all objects, and of the pods of these names.
+    pub(crate) fn with(&self, pods: &[String]) -> String {
+        let wanted = self.0.iter().filter(|it| it.pod.as_ref().is_none_or(|it| pods.contains(it)));
+        wanted.map(|it| format!("---\n{}\n", it.text)).collect()
+    }
+
+    /// All pods.
+    pub(crate) fn pods(&self) -> Vec<String> {
+        self.0.iter().filter_map(|it| it.pod.clone()).collect()
+    }
+}
+
+/// The documents of a text: three hyphens at the beginning of a line mean nothing else in YAML.
+fn split(text: &str) -> Vec<String> {
+    let mut documents = vec![String::new()];
+    for line in text.lines() {
+        match (line.trim_end() == "---", documents.last_mut()) {
+            (false, Some(last)) => last.extend([line, "\n"]),
+            _ => documents.push(String::new()),
+        }
+    }
+    documents
+}
+
+fn pod(text: &str) -> Result<Option<String>, manifest::Error> {
+    let pod = manifest::read(text.as_bytes())?.into_iter().find_map(|it| match it {
+        Document::Pod(pod) => Some(pod.metadata),
+        Document::Object(_) | Document::Other(_) => None,
+    });
+    Ok(pod.map(|it| format!("{}/{}", it.namespace.unwrap_or_default(), it.name.unwrap_or_default())))
+}

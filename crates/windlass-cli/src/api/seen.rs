@@ -1,0 +1,85 @@
+//! What a watch has told, and so what is news to it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use windlass::view::{WatchEvent, WatchKind};
+
+/// Objects, each with what tells it apart from the others of its group.
+pub(super) type Entries<T> = Vec<(String, T)>;
+
+/// What was told last, in groups of what is looked up together: the mounts of one pod, for example.
+pub(super) struct Seen<T> {
+    groups: BTreeMap<String, BTreeMap<String, T>>,
+}
+
+impl<T: PartialEq + Serialize> Seen<T> {
+    pub(super) fn new() -> Self {
+        Self { groups: BTreeMap::new() }
+    }
+
+    /// The groups of which something was told.
+    pub(super) fn groups(&self) -> impl Iterator<Item = &str> {
+        self.groups.keys().map(String::as_str)
+    }
+
+    /// The group is now these. Writes a line for everything that is new, different or gone.
+    pub(super) fn update(&mut self, group: &str, entries: Entries<T>, lines: &mut Vec<u8>) {
+        let mut before = self.groups.remove(group).unwrap_or_default();
+        let mut now = BTreeMap::new();
+        for (key, object) in entries {
+            match before.remove(&key) {
+                None => write(lines, WatchKind::Added, Some(&object)),
+                Some(earlier) if earlier != object => write(lines, WatchKind::Modified, Some(&object)),
+                Some(_) => {}
+            }
+            now.insert(key, object);
+        }
+        for object in before.values() {
+            write(lines, WatchKind::Deleted, Some(object));
+        }
+        if !now.is_empty() {
+            self.groups.insert(group.into(), now);
+        }
+    }
+
+    /// Writes that everything there was at the beginning has been told.
+    pub(super) fn bookmark(lines: &mut Vec<u8>) {
+        write(lines, WatchKind::Bookmark, None::<&T>);
+    }
+}
+
+fn write<T: Serialize>(lines: &mut Vec<u8>, kind: WatchKind, object: Option<&T>) {
+    let line = serde_json::to_vec(&WatchEvent { kind, object });
+    // Objects are made of text, numbers and lists, all of which can be written.
+    lines.extend(line.unwrap_or_default());
+    lines.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn news(seen: &mut Seen<u32>, group: &str, entries: &[(&str, u32)]) -> String {
+        let mut lines = Vec::new();
+        seen.update(group, entries.iter().map(|(key, value)| ((*key).into(), *value)).collect(), &mut lines);
+        String::from_utf8(lines).unwrap()
+    }
+
+    #[test]
+    fn only_what_differs_from_what_was_told_is_told() {
+        let mut seen = Seen::new();
+        assert_eq!(
+            news(&mut seen, "one", &[("b", 1), ("a", 2)]),
+            "{\"type\":\"ADDED\",\"object\":1}\n{\"type\":\"ADDED\",\"object\":2}\n"
+        );
+        assert_eq!(news(&mut seen, "two", &[("a", 9)]), "{\"type\":\"ADDED\",\"object\":9}\n");
+        assert_eq!(news(&mut seen, "one", &[("b", 1), ("a", 2)]), "");
+        assert_eq!(
+            news(&mut seen, "one", &[("b", 5)]),
+            "{\"type\":\"MODIFIED\",\"object\":5}\n{\"type\":\"DELETED\",\"object\":2}\n"
+        );
+        assert_eq!(news(&mut seen, "two", &[]), "{\"type\":\"DELETED\",\"object\":9}\n");
+        assert_eq!(seen.groups().collect::<Vec<_>>(), ["one"]);
+    }
+}

@@ -1,0 +1,129 @@
+//! Clients that take too much, send nonsense, or do not go on.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+};
+
+use super::{
+    super::BASE,
+    Limits,
+    client::{self, Watch, say},
+    contract, with_limits, with_server,
+};
+
+#[test]
+fn a_watcher_that_does_not_read_is_dropped_and_another_goes_on() {
+    let limits =
+        Limits { stall_timeout: Duration::from_millis(300), patience: Duration::from_secs(30), ..Limits::new(2) };
+    with_limits(limits, async |case| {
+        let mut stalled = UnixStream::connect(&case.socket).await.unwrap();
+        let request = format!("GET {BASE}/pods?watch=true HTTP/1.1\r\nhost: a\r\n\r\n");
+        stalled.write_all(request.as_bytes()).await.unwrap();
+        let mut watch = Watch::open(&case.socket, &format!("{BASE}/pods?watch=true")).await;
+        watch.until(|it| it["type"] == "BOOKMARK").await;
+
+        // More than the kernel keeps for somebody who does not read, while the other one reads it all.
+        let long = "x".repeat(50);
+        let volumes: Vec<Value> =
+            (0..60).map(|it| json!({"name": format!("{long}{it}"), "secret": {"secretName": "absent"}})).collect();
+        for number in 0..40 {
+            let name = format!("pod-{number}");
+            case.add(&name, &name, &json!(volumes));
+            watch.until(|it| it["object"]["metadata"]["name"] == name).await;
+        }
+        // There are two places, so this is answered once the server has given up the one that does not read.
+        assert_eq!(case.get("/healthz").await.code, 200);
+        let mut kept = Vec::new();
+        let _ = stalled.read_to_end(&mut kept).await;
+        let kept = String::from_utf8_lossy(&kept);
+        assert!(kept.contains("pod-0") && !kept.contains("pod-39"), "it was dropped in the middle");
+        case.add_mounted("last", "last").await;
+        watch.until(|it| it["object"]["metadata"]["name"] == "last").await;
+    });
+}
+
+#[test]
+fn one_client_too_many_is_told_so_and_comes_in_when_there_is_room() {
+    let limits = Limits { patience: Duration::from_millis(100), ..Limits::new(2) };
+    with_limits(limits, async |case| {
+        let path = format!("{BASE}/pods?watch=true");
+        let mut watches = [Watch::open(&case.socket, &path).await, Watch::open(&case.socket, &path).await];
+        for watch in &mut watches {
+            watch.next().await.unwrap();
+        }
+        let answer = case.get(&format!("{BASE}/pods")).await;
+        assert_eq!((answer.code.as_u16(), answer.json()["reason"].clone()), (503, json!("ServiceUnavailable")));
+        assert_eq!(answer.headers["connection"], "close");
+        drop(watches);
+        // The server may see their end a moment later.
+        while case.get("/healthz").await.code != 200 {}
+    });
+}
+
+#[test]
+fn many_short_requests_at_once_all_get_their_turn() {
+    with_limits(Limits { patience: Duration::from_secs(30), ..Limits::new(2) }, async |case| {
+        let asked = (0..40).map(|_| {
+            let socket = case.socket.clone();
+            tokio::spawn(async move { client::ask(&socket, "GET", "/healthz").await.code })
+        });
+        for answer in asked.collect::<Vec<_>>() {
+            assert_eq!(answer.await.unwrap(), 200);
+        }
+    });
+}
+
+#[test]
+fn nonsense_is_refused_and_hurts_nobody() {
+    with_server(async |case| {
+        assert!(say(&case.socket, b"\x16\x03\x01 what is this\r\n\r\n").await.starts_with("HTTP/1.1 400"));
+        assert!(say(&case.socket, b"GET / HTTP/1.1\r\nno colon here\r\n\r\n").await.starts_with("HTTP/1.1 400"));
+        let long = format!("GET /healthz HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(40_000));
+        assert!(say(&case.socket, long.as_bytes()).await.starts_with("HTTP/1.1 431"));
+        let many = format!("GET /healthz HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(200));
+        assert!(say(&case.socket, many.as_bytes()).await.starts_with("HTTP/1.1 431"));
+        assert_eq!(case.get("/healthz").await.code, 200);
+    });
+}
+
+#[test]
+fn a_body_is_ignored_up_to_a_size() {
+    with_server(async |case| {
+        let small = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 5\r\n\r\nhello";
+        assert!(say(&case.socket, small.as_bytes()).await.starts_with("HTTP/1.1 200"));
+        let large = "GET /healthz HTTP/1.1\r\nhost: a\r\ncontent-length: 65537\r\n\r\n";
+        let answer = say(&case.socket, large.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+        assert!(answer.contains("RequestEntityTooLarge"), "{answer}");
+        let chunk = format!("8000\r\n{}\r\n", "x".repeat(0x8000));
+        let chunked =
+            format!("GET /healthz HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n{}", chunk.repeat(3));
+        assert!(say(&case.socket, chunked.as_bytes()).await.starts_with("HTTP/1.1 413"));
+    });
+}
+
+#[test]
+fn a_client_that_says_nothing_is_let_go() {
+    with_limits(Limits { head_timeout: Duration::from_millis(200), ..Limits::new(1) }, async |case| {
+        let mut silent = UnixStream::connect(&case.socket).await.unwrap();
+        silent.write_all(b"GET /heal").await.unwrap();
+        let mut end = Vec::new();
+        silent.read_to_end(&mut end).await.unwrap();
+        assert_eq!(case.get("/healthz").await.code, 200);
+        contract::check("/healthz", &case.get("/healthz").await);
+    });
+}
+
+#[test]
+fn a_connection_can_be_used_again() {
+    with_server(async |case| {
+        let two =
+            "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\nGET /version HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        let answers = say(&case.socket, two.as_bytes()).await;
+        assert_eq!(answers.matches("HTTP/1.1 200").count(), 2, "{answers}");
+    });
+}

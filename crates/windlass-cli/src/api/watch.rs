@@ -1,0 +1,373 @@
+//! Watches: what is there, then what changes, a line each.
+//!
+//! A watch hears of changes before it looks for the first time, so it misses none, and looks only at what a change touched
+//! (I-9). It is driven by the response that it is the body of: while the client does not read, nothing is looked up, and
+//! changes that pile up meanwhile become one "look at everything". When the connection goes, the watch is gone with it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    http::header,
+    response::{IntoResponse, Response},
+};
+use hyper::body::Frame;
+use serde::Serialize;
+use tokio::sync::{mpsc, watch};
+use windlass::{
+    Node,
+    node::{Change, Changes},
+    view,
+};
+use windlass_core::ids::{PodUid, VolumeId};
+
+use super::{
+    connections::told,
+    seen::{Entries, Seen},
+};
+use crate::daemon::shared::Shared;
+
+/// What a watch says it is, as Kubernetes does.
+const CONTENT_TYPE: &str = "application/json;stream=watch";
+/// Lines are sent once there are this many bytes of them, and whenever there are no more for now.
+const CHUNK: usize = 32 * 1024;
+/// The only group of kinds that are looked up as a whole.
+const ALL: &str = "";
+
+/// A kind of object that can be watched.
+pub(super) trait Watched: Send + 'static {
+    type Object: PartialEq + Serialize + Send + Sync;
+
+    /// Everything there is, by group.
+    fn list(&mut self) -> impl Future<Output = Vec<(String, Entries<Self::Object>)>> + Send;
+
+    /// Waits until something changes and says where to look; `None` once nothing can change any more.
+    fn touched(&mut self) -> impl Future<Output = Option<Look>> + Send;
+
+    /// One group as it is now.
+    fn look(&mut self, group: &str) -> impl Future<Output = Entries<Self::Object>> + Send;
+}
+
+/// Where to look after a change.
+pub(super) enum Look {
+    Everywhere,
+    At(BTreeSet<String>),
+}
+
+/// A response that goes on until the time is over, the daemon stops or the client goes.
+pub(super) fn respond(watched: impl Watched, within: Option<Duration>, mut stop: watch::Receiver<bool>) -> Response {
+    let (sender, chunks) = mpsc::channel(1);
+    let watching = async move {
+        let time_is_over = async {
+            match within {
+                Some(within) => tokio::time::sleep(within).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = follow(watched, sender) => {}
+            () = told(&mut stop) => {}
+            () = time_is_over => {}
+        }
+    };
+    let lines = Lines { watching: Some(Box::pin(watching)), chunks };
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], Body::new(lines)).into_response()
+}
+
+/// Tells what is there and then what changes; `None` when nobody listens or nothing can change any more.
+async fn follow<W: Watched>(mut watched: W, chunks: mpsc::Sender<Bytes>) -> Option<()> {
+    let mut seen = Seen::new();
+    let mut lines = Vec::new();
+    for (group, entries) in watched.list().await {
+        seen.update(&group, entries, &mut lines);
+        send(&chunks, &mut lines, CHUNK).await?;
+    }
+    Seen::<W::Object>::bookmark(&mut lines);
+    loop {
+        send(&chunks, &mut lines, 1).await?;
+        match watched.touched().await? {
+            Look::At(groups) => {
+                for group in groups {
+                    let entries = watched.look(&group).await;
+                    seen.update(&group, entries, &mut lines);
+                    send(&chunks, &mut lines, CHUNK).await?;
+                }
+            }
+            Look::Everywhere => {
+                let mut gone: BTreeSet<String> = seen.groups().map(ToOwned::to_owned).collect();
+                for (group, entries) in watched.list().await {
+                    gone.remove(&group);
+                    seen.update(&group, entries, &mut lines);
+                    send(&chunks, &mut lines, CHUNK).await?;
+                }
+                for group in gone {
+                    seen.update(&group, Vec::new(), &mut lines);
+                }
+            }
+        }
+    }
+}
+
+/// Sends the lines if they are at least so many bytes. Always whole lines, so a watch ends between two of them.
+async fn send(chunks: &mpsc::Sender<Bytes>, lines: &mut Vec<u8>, bytes_min: usize) -> Option<()> {
+    if lines.len() >= bytes_min {
+        chunks.send(std::mem::take(lines).into()).await.ok()?;
+    }
+    Some(())
+}
+
+/// The body of a watch: polled by the connection, it goes on with the watch and takes what that sends.
+struct Lines {
+    watching: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    chunks: mpsc::Receiver<Bytes>,
+}
+
+impl hyper::body::Body for Lines {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(watching) = &mut self.watching
+            && watching.as_mut().poll(context).is_ready()
+        {
+            // What it has sent is still to be taken.
+            self.watching = None;
+        }
+        self.chunks.poll_recv(context).map(|it| it.map(|it| Ok(Frame::data(it))))
+    }
+}
+
+/// What a batch of changes touched.
+#[derive(Default)]
+struct Touched {
+    /// More than can be said.
+    everything: bool,
+    pods: BTreeSet<PodUid>,
+    volumes: BTreeSet<VolumeId>,
+    /// Volumes as such, whoever has them.
+    alone: BTreeSet<VolumeId>,
+}
+
+impl Touched {
+    /// Waits for changes and takes all that have happened by then; `None` once the node has ended.
+    async fn next(changes: &mut Changes) -> Option<Self> {
+        let mut touched = Self::default();
+        while touched.is_empty() {
+            touched.take(changes.next().await?);
+            loop {
+                tokio::select! {
+                    biased;
+                    change = changes.next() => touched.take(change?),
+                    () = std::future::ready(()) => break,
+                }
+            }
+        }
+        Some(touched)
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.everything && self.pods.is_empty() && self.volumes.is_empty()
+    }
+
+    fn take(&mut self, change: Change) {
+        match change {
+            Change::Missed(_) | Change::Synced => self.everything = true,
+            Change::Pod(pod) | Change::PodReleased(pod) => {
+                self.pods.insert(pod);
+            }
+            Change::Volume { volume, pod: Some(pod), .. } => {
+                self.volumes.insert(volume);
+                self.pods.insert(pod);
+            }
+            Change::Volume { volume, pod: None, .. } | Change::Expansion { volume, .. } => {
+                self.volumes.insert(volume.clone());
+                self.alone.insert(volume);
+            }
+            Change::Event(_)
+            | Change::InUse { .. }
+            | Change::Leftover { .. }
+            | Change::Damaged { .. }
+            | Change::DiskUnreadable { .. } => {}
+        }
+    }
+}
+
+/// What is made of pods: the pods themselves, or their mounts. Each pod is a group.
+pub(super) struct OfPods<T> {
+    node: Node,
+    namespace: Option<String>,
+    changes: Changes,
+    shape: fn(view::Pod) -> Entries<T>,
+}
+
+/// The pods, of one namespace or all.
+pub(super) fn pods(node: &Node, namespace: Option<String>) -> OfPods<view::Pod> {
+    let shape = |pod: view::Pod| vec![(ALL.to_owned(), pod)];
+    OfPods { node: node.clone(), namespace, changes: node.changes(), shape }
+}
+
+/// The mounts, of one namespace or all.
+pub(super) fn mounts(node: &Node, namespace: Option<String>) -> OfPods<view::Mount> {
+    let shape = |pod: view::Pod| {
+        // Of one name there can be two for a while: the volume that the pod has there, and the one that it wants.
+        let key = |it: &view::Mount| format!("{}\n{:?}", it.metadata.name, it.status.volume_id);
+        view::mounts(&pod).into_iter().map(|it| (key(&it), it)).collect()
+    };
+    OfPods { node: node.clone(), namespace, changes: node.changes(), shape }
+}
+
+impl<T> OfPods<T> {
+    fn shape(&self, pod: view::Pod) -> Entries<T> {
+        if self.namespace.is_none() || self.namespace == pod.metadata.namespace {
+            (self.shape)(pod)
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+impl<T: PartialEq + Serialize + Send + Sync + 'static> Watched for OfPods<T> {
+    type Object = T;
+
+    async fn list(&mut self) -> Vec<(String, Entries<T>)> {
+        let pods = self.node.show_pods().await;
+        pods.into_iter().map(|it| (it.metadata.uid.clone().unwrap_or_default(), self.shape(it))).collect()
+    }
+
+    async fn touched(&mut self) -> Option<Look> {
+        let touched = Touched::next(&mut self.changes).await?;
+        if touched.everything {
+            return Some(Look::Everywhere);
+        }
+        let mut pods: BTreeSet<String> = touched.pods.iter().map(ToString::to_string).collect();
+        for id in &touched.alone {
+            let users = self.node.show_volume(id).await.map(|it| it.status.pods);
+            pods.extend(users.into_iter().flatten().map(|it| it.uid));
+        }
+        Some(Look::At(pods))
+    }
+
+    async fn look(&mut self, group: &str) -> Entries<T> {
+        let pod = self.node.show_pod(&group.into()).await;
+        pod.map(|it| self.shape(it)).unwrap_or_default()
+    }
+}
+
+/// The volumes; each is a group.
+pub(super) struct Volumes {
+    node: Node,
+    changes: Changes,
+    /// The volumes that were told with a pod, by its UID.
+    of_pods: BTreeMap<String, BTreeSet<String>>,
+}
+
+pub(super) fn volumes(node: &Node) -> Volumes {
+    Volumes { node: node.clone(), changes: node.changes(), of_pods: BTreeMap::new() }
+}
+
+impl Volumes {
+    fn entries(&mut self, volume: view::Volume) -> Entries<view::Volume> {
+        for user in &volume.status.pods {
+            self.of_pods.entry(user.uid.clone()).or_default().insert(volume.metadata.name.clone());
+        }
+        vec![(ALL.to_owned(), volume)]
+    }
+}
+
+impl Watched for Volumes {
+    type Object = view::Volume;
+
+    async fn list(&mut self) -> Vec<(String, Entries<view::Volume>)> {
+        self.of_pods.clear();
+        let volumes = self.node.show_volumes().await;
+        volumes.into_iter().map(|it| (it.metadata.name.clone(), self.entries(it))).collect()
+    }
+
+    async fn touched(&mut self) -> Option<Look> {
+        let touched = Touched::next(&mut self.changes).await?;
+        if touched.everything {
+            return Some(Look::Everywhere);
+        }
+        let mut volumes: BTreeSet<String> = touched.volumes.iter().map(ToString::to_string).collect();
+        for pod in &touched.pods {
+            // Both those that it had when it was looked at last, and those that it has now.
+            volumes.extend(self.of_pods.remove(pod.as_str()).into_iter().flatten());
+            let now = self.node.show_pod(pod).await.map(|it| it.status.volumes);
+            volumes.extend(now.into_iter().flatten().filter_map(|it| it.volume_id));
+        }
+        Some(Look::At(volumes))
+    }
+
+    async fn look(&mut self, group: &str) -> Entries<view::Volume> {
+        let volume = self.node.show_volume(&group.into()).await;
+        volume.map(|it| self.entries(it)).unwrap_or_default()
+    }
+}
+
+/// The operations that run. There are few, so all are looked at.
+pub(super) struct Operations {
+    node: Node,
+    changes: Changes,
+}
+
+pub(super) fn operations(node: &Node) -> Operations {
+    Operations { node: node.clone(), changes: node.changes() }
+}
+
+impl Watched for Operations {
+    type Object = view::Operation;
+
+    async fn list(&mut self) -> Vec<(String, Entries<view::Operation>)> {
+        vec![(ALL.into(), self.look(ALL).await)]
+    }
+
+    async fn touched(&mut self) -> Option<Look> {
+        Touched::next(&mut self.changes).await.map(|_| Look::Everywhere)
+    }
+
+    async fn look(&mut self, _: &str) -> Entries<view::Operation> {
+        let operations = self.node.show_operations().await;
+        operations.into_iter().map(|it| (it.metadata.name.clone(), it)).collect()
+    }
+}
+
+/// What happened to pods. The journal is short, so all of it is looked at.
+pub(super) struct Events {
+    shared: Arc<Shared>,
+    namespace: Option<String>,
+    changes: watch::Receiver<u64>,
+}
+
+/// The events, of one namespace or all.
+pub(super) fn events(shared: &Arc<Shared>, namespace: Option<String>) -> Events {
+    Events { changes: shared.journal.changes(), shared: shared.clone(), namespace }
+}
+
+impl Watched for Events {
+    type Object = view::Event;
+
+    async fn list(&mut self) -> Vec<(String, Entries<view::Event>)> {
+        vec![(ALL.into(), self.look(ALL).await)]
+    }
+
+    async fn touched(&mut self) -> Option<Look> {
+        self.changes.changed().await.ok()?;
+        Some(Look::Everywhere)
+    }
+
+    async fn look(&mut self, _: &str) -> Entries<view::Event> {
+        let mut events = self.shared.journal.events();
+        events.retain(|it| self.namespace.is_none() || self.namespace == it.metadata.namespace);
+        events.into_iter().map(|it| (it.metadata.name.clone(), it)).collect()
+    }
+}
