@@ -66,7 +66,7 @@ fi
 exec {program}<"$1"
 cd "$(dirname "$0")/../examples"
 # As on a terminal, also where this is none.
-ls() { command ls -C --width 100 "$@"; }
+ls() { command ls -C --width 100 --tabsize 0 "$@"; }
 windlass() { "/proc/self/fd/$program" --color "$color" "$@"; }
 
 # title TEXT: begins a part.
@@ -144,22 +144,25 @@ show 'windlass wait --for=mounted web'
 show 'windlass get pods'
 show 'windlass get mounts'
 
-title '2. What is on disk, and what a container is given'
+title '2. Where the volumes are'
 show 'windlass tree'
+
+title '3. What a container is to be given'
 show 'windlass mounts web -o podman'
 
-title '3. A ConfigMap changes'
+title '4. A ConfigMap changes'
 settings='node/pods/*/volumes/kubernetes.io~configmap/settings'
-show "cat $settings/color"
-show "sed -i 's/color: blue/color: green/' manifests/settings.yaml"
-until_true "grep --quiet green $settings/color"
-show "cat $settings/color"
-# Both names were put in place by a rename, and that is the time that an inode keeps of it.
+show "cat $settings/shop.conf"
+show "sed -i 's/blue/green/' manifests/settings.yaml"
+until_true "grep --quiet green $settings/shop.conf"
+show "cat $settings/shop.conf"
+# Both names were put in place by a rename, and an inode keeps the time of that.
 # shellcheck disable=SC2086 # The asterisk is meant.
-took=$(stat --format %.3Z manifests/settings.yaml $settings/..data | awk 'NR == 1 { begin = $1 } END { printf "%.0f", ($1 - begin) * 1000 }')
-say "The file changed ${took} ms after the manifest."
+took=$(stat --format %.3Z manifests/settings.yaml $settings/..data |
+    awk 'NR == 1 { begin = $1 } END { printf "%.0f", ($1 - begin) * 1000 }')
+say "The file changed $took ms after the manifest."
 
-title '4. A pod whose volumes cannot come'
+title '5. A pod whose volumes cannot come'
 cat >report.yaml <<'POD'
 apiVersion: v1
 kind: Pod
@@ -184,7 +187,7 @@ show 'windlass wait --for=mounted report --timeout 1s' 4
 show 'windlass get pods'
 show 'windlass explain report'
 
-title '5. Both causes are mended'
+title '6. Both causes are mended'
 cat >mail.yaml <<'SECRET'
 apiVersion: v1
 kind: Secret
@@ -197,7 +200,7 @@ show 'mv mail.yaml manifests/'
 show 'rm reports; mkdir reports'
 show 'windlass wait --for=mounted report'
 
-title '6. The pods go'
+title '7. The pods go'
 show 'rm manifests/web.yaml manifests/report.yaml'
 show 'windlass wait --for=unmounted web report'
 show 'windlass get pods'
@@ -207,7 +210,7 @@ show 'ls -A node/pods'
 say 'What the claim stands for stays:'
 show 'cat shop/orders'
 
-title '7. The daemon ends'
+title '8. The daemon ends'
 printf '%s$ kill %%1; wait %%1%s\n' "$bold" "$plain"
 kill "$daemon"
 wait "$daemon" || fail "the daemon ended with status $?"

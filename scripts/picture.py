@@ -15,15 +15,18 @@ from pathlib import Path
 
 # File, what the window is called, and the parts of the demo in it, by their numbers.
 PICTURES = [
-    ("start", "windlass run, get", ["1"]),
-    ("tree", "windlass tree, mounts", ["2"]),
-    ("change", "a ConfigMap changes", ["3"]),
-    ("explain", "windlass explain", ["4"]),
+    ("start", "a daemon on a directory of manifests", ["1", "2"]),
+    ("change", "a ConfigMap changes", ["4"]),
+    ("explain", "why a pod's volumes are not there", ["5"]),
 ]
 
 # What a line says on every machine at every time, in place of what it said this time.
 STEADY = [
     (re.compile(r"\b\d+ ms after\b"), "a few ms after"),
+    (re.compile(r"\b(for|in) \d+s\b"), r"\1 1s"),
+    (re.compile(r"\bfailed \d+ times\b"), "failed 2 times"),
+    # Ages, which are the last column.
+    (re.compile(r"(?<= )\d+s$"), "1s"),
 ]
 
 COLUMNS = 100
@@ -122,16 +125,16 @@ def draw(title, lines):
         f'<path d="M0 {BAR}V10A10 10 0 0 1 10 0H{width - 10}A10 10 0 0 1 {width} 10V{BAR}Z" fill="{BAR_COLOR}"/>',
         *(f'<circle cx="{20 + 20 * at}" cy="{BAR / 2:g}" r="6" fill="{it}"/>' for at, it in enumerate(BUTTONS)),
         f'<text x="{width / 2:g}" y="{BAR / 2 + 5:g}" text-anchor="middle" fill="{FAINT}">{escape(title)}</text>',
-        f'<g fill="{FOREGROUND}" xml:space="preserve">',
+        f'<g fill="{FOREGROUND}">',
     ]
     for number, row in enumerate(shown):
         y = BAR + MARGIN + number * LINE + FONT_SIZE - 2
         for column, text, attributes in row:
-            column += len(text) - len(text.lstrip(" "))
-            if text := text.strip(" "):
-                x, length = MARGIN + column * CHARACTER, len(text) * CHARACTER
+            # Columns of tables have a place of their own, whatever the font makes of the text between them.
+            for found in re.finditer(r"\S+(?: \S+)*", text):
+                x, length = MARGIN + (column + found.start()) * CHARACTER, len(found.group()) * CHARACTER
                 place = f'x="{x:g}" y="{y}" textLength="{length:g}" lengthAdjust="spacingAndGlyphs"'
-                out.append(f"<text {place}{attributes}>{escape(text, quote=False)}</text>")
+                out.append(f"<text {place}{attributes}>{escape(found.group(), quote=False)}</text>")
     return "\n".join([*out, "</g>", "</svg>", ""])
 
 
