@@ -12,7 +12,10 @@ SIM := cargo run --release $(LOCKED) --package windlass-sim --
 TEST_SEEDS := 3000
 SIM_SEEDS := 100000
 
+# What `make install` and `make deb` take, unless BINARY names one that is built already; and where the first puts it.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+RELEASE = $(or $(BINARY),$(TARGET)/release/windlass)
+PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
 # The steps of `make test` print one after the other, and cargo uses all processors by itself.
@@ -44,6 +47,34 @@ sim: setup-build ## Simulate many node lives (SEEDS=n FROM=first DAYS=n)
 golden: setup-check ## Compare what is mounted with what the kubelet mounts, as root (CASES="name ...")
 	@echo '==> golden'
 	@tests/golden/run.sh $(CASES)
+
+.PHONY: containers
+containers: setup-check ## Give volumes to real containers of runc and podman, as root
+	@echo '==> containers'
+	@cargo build $(LOCKED) --package windlass-cli
+	@tests/containers/run.sh $(TARGET)/debug/windlass
+
+.PHONY: package
+package: setup-check ## Check the unit, what is installed, and the Debian package
+	@echo '==> package'
+	@cargo build $(LOCKED) --package windlass-cli
+	@tests/package/run.sh $(TARGET)/debug/windlass
+
+.PHONY: install
+install: $(if $(BINARY),,release) ## Install the program, its unit, manual pages and completions (PREFIX=, DESTDIR=, BINARY=)
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh '$(RELEASE)'
+
+.PHONY: uninstall
+uninstall: ## Take away what was installed, but nothing that was changed or added (PREFIX=, DESTDIR=)
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh --remove
+
+.PHONY: deb
+deb: $(if $(BINARY),,release) ## Build a Debian package (BINARY=)
+	@scripts/deb.sh '$(RELEASE)' '$(TARGET)/debian'
+
+.PHONY: release
+release: setup-build ## Build the program for use
+	@cargo build --release $(LOCKED) --package windlass-cli
 
 .PHONY: bench
 bench: setup-build ## Measure the engine and print a table

@@ -154,8 +154,18 @@ golden() {
     [ $# -eq 0 ] || install_packages "$@"
 }
 
+# Containers are started only as root.
+containers() {
+    root && have apt-get || return 0
+    set --
+    have runc || set -- "$@" runc
+    have busybox || set -- "$@" busybox-static
+    have podman || set -- "$@" podman
+    [ $# -eq 0 ] || install_packages "$@"
+}
+
 case ${1:-} in
     build) rust; system ;;
-    check) rust; system; lints; filesystems; golden ;;
+    check) rust; system; lints; filesystems; golden; containers ;;
     *) fail "usage: scripts/setup.sh build|check" ;;
 esac

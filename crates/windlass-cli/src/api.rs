@@ -15,7 +15,7 @@ mod tests;
 mod watch;
 
 pub(crate) use connections::{Limits, serve};
-pub(crate) use socket::bind;
+pub(crate) use socket::{bind, make_directory};
 
 /// Where the resources are.
 pub(crate) const BASE: &str = "/apis/windlass/v1alpha1";

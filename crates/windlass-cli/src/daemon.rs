@@ -59,6 +59,10 @@ impl Daemon {
         let config = &self.config;
         // Before anything is begun that they should end in order.
         let mut signals = Signals::listen()?;
+        if config.once.is_none() {
+            // Before the node keeps something of its own there, in a directory that nobody else can enter.
+            api::make_directory(&config.socket)?;
+        }
         let node = self.start()?;
         // Whoever has the root may have the socket, so this comes after the lock.
         let socket = match config.once {

@@ -46,13 +46,7 @@ pub(crate) fn bind(path: &Path, group: Option<&str>) -> anyhow::Result<(UnixList
         format!("{} cannot be the path of a socket: it has {length} bytes and at most 107 fit", path.display())
     })?;
     let group = group.map(find_group).transpose()?;
-    if let Some(above) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(above)
-            .with_context(|| format!("make the directory {} of the socket", above.display()))?;
-    }
+    make_directory(path)?;
     clear(path, &address)?;
     let making = || format!("make the socket {}", path.display());
     let socket = unconnected().with_context(making)?;
@@ -71,6 +65,13 @@ pub(crate) fn bind(path: &Path, group: Option<&str>) -> anyhow::Result<(UnixList
     rustix::net::listen(&socket, BACKLOG).with_context(making)?;
     let listener = UnixListener::from_std(socket.into()).with_context(making)?;
     Ok((listener, file))
+}
+
+/// Makes the directory that the socket is to be in, if it is missing, so that whoever may use the socket can reach it.
+pub(crate) fn make_directory(path: &Path) -> anyhow::Result<()> {
+    let Some(above) = path.parent().filter(|it| !it.as_os_str().is_empty()) else { return Ok(()) };
+    let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(above);
+    made.with_context(|| format!("make the directory {} of the socket", above.display()))
 }
 
 fn unconnected() -> rustix::io::Result<OwnedFd> {

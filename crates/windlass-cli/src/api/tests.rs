@@ -26,7 +26,7 @@ use tokio::{sync::watch, task::JoinHandle};
 use windlass::{Node, source::directory::Directory, token};
 use windlass_core::ids::PodUid;
 
-use super::{Limits, SocketFile, bind, serve};
+use super::{Limits, bind, serve, socket::SocketFile};
 use crate::daemon::{
     journal::Journal,
     shared::{About, Shared},

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    os::unix::{net::UnixDatagram, process::CommandExt},
+    os::unix::{fs::PermissionsExt, net::UnixDatagram, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Output, Stdio},
     time::{Duration, Instant},
@@ -85,7 +85,8 @@ impl Case {
         let notify = self.path("notify.sock");
         let _ = fs::remove_file(&notify);
         let socket = UnixDatagram::bind(&notify).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        // The daemon may be another user.
+        fs::set_permissions(&notify, fs::Permissions::from_mode(0o777)).unwrap();
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         command.env("NOTIFY_SOCKET", &notify).stderr(log).stdout(Stdio::null()).process_group(0);
         let child = command.spawn().unwrap();
@@ -145,7 +146,9 @@ impl Daemon {
     /// Waits until it tells the service manager this.
     pub(crate) fn until(&mut self, state: &str) {
         let mut buffer = [0; 4096];
+        let deadline = Instant::now() + PATIENCE;
         loop {
+            assert!(Instant::now() < deadline, "after {PATIENCE:?} it has not said {state}:\n{}", self.log());
             // A daemon that ends says nothing more, so it is looked after now and then.
             self.socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
             match self.socket.recv(&mut buffer) {
