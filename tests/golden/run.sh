@@ -25,9 +25,21 @@ if [ $# -eq 0 ] && [ ! -e /dev/loop-control ]; then
     done
 fi
 
-cargo build --release --locked --package windlass --example golden_agent
+cargo build --locked --package windlass --example golden_agent
+cargo build --locked --package windlass-cli --bin windlass --example golden_daemon
 target=$(cargo metadata --format-version 1 --no-deps --locked |
-    python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/debug
+
+# golden AGENT...: runs the cases with this agent.
 # A case mostly waits for the disk to stay as it is, so more of them run than there are processors.
-tests/golden/run_cases.py --jobs "$((2 * $(nproc)))" \
-    --agent "'$target/release/examples/golden_agent' --manifests {manifests} --root {root} --registry {registry} --pods={pods}" "$@"
+golden() {
+    agent="$1 --manifests {manifests} --root {root} --registry {registry} --pods={pods}"
+    shift
+    tests/golden/run_cases.py --jobs "$((2 * $(nproc)))" --agent "$agent" "$@"
+}
+
+# The embedded crate and the daemon are given the same, and are to do the same.
+echo '--> the crate'
+golden "'$target/examples/golden_agent'" "$@"
+echo '--> the daemon'
+golden "'$target/examples/golden_daemon' --windlass '$target/windlass'" "$@"

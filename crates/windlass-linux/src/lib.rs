@@ -39,6 +39,7 @@ pub mod safe_path;
 pub mod atomic_dir;
 pub mod ownership;
 pub mod remove;
+pub mod watched_files;
 pub mod whole_file;
 
 pub mod block_map;

@@ -199,7 +199,8 @@ pub fn object(object: Object) -> Object {
         Object::Volume(it) => filled(it, persistent_volume).into(),
         Object::Driver(it) => filled(it, csi_driver).into(),
         Object::Secret(it) => filled(it, secret).into(),
-        Object::Node(_) | Object::ConfigMap(_) => object,
+        Object::Class(it) => filled(it, storage_class).into(),
+        Object::Node(_) | Object::ConfigMap(_) | Object::Attachment(_) => object,
     }
 }
 

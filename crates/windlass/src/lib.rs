@@ -55,6 +55,7 @@ pub mod catalogue;
 pub mod defaults;
 pub mod manifest;
 pub mod quantity;
+pub mod validate;
 
 pub mod memory;
 pub mod objects;

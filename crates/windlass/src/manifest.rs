@@ -3,11 +3,16 @@
 //! YAML 1.1, in which `mode: 0600` is octal, or JSON; any number of documents; lists. Fields that are not known are
 //! dropped. Where the bytes come from, and what a manifest that is gone means, is for others to say.
 
+mod shape;
+
 use std::fmt;
 
 use k8s_openapi::{
     Resource,
-    api::core::v1::{ConfigMap, Node, Pod, Secret},
+    api::{
+        core::v1::{ConfigMap, Node, Pod, Secret},
+        storage::v1::VolumeAttachment,
+    },
 };
 use serde::{
     Deserialize, Deserializer,
@@ -16,6 +21,8 @@ use serde::{
 use serde_saphyr::{DefaultMessageFormatter, MessageFormatter, Options, Spanned};
 
 use crate::{defaults, memory::Object};
+
+pub use shape::{Shape, Unknown};
 
 /// One object of a manifest, with the API server's defaults.
 #[derive(Clone, PartialEq, Debug)]
@@ -107,6 +114,22 @@ impl fmt::Display for Kind<'_> {
 /// # Ok::<(), manifest::Error>(())
 /// ```
 pub fn read(manifests: &[u8]) -> Result<Vec<Document>, Error> {
+    Ok(read_written(manifests)?.into_iter().map(|it| it.document).collect())
+}
+
+/// An object of a manifest, and how it is written there.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Written {
+    /// The object.
+    pub document: Document,
+    /// The line at which it begins.
+    pub line: u64,
+    /// Which fields it has, and where.
+    pub shape: Shape,
+}
+
+/// As [`read`], and tells how each object is written: for those who have something to say about it.
+pub fn read_written(manifests: &[u8]) -> Result<Vec<Written>, Error> {
     let text = str::from_utf8(manifests).map_err(|error| {
         let before = manifests.get(..error.valid_up_to()).and_then(|it| str::from_utf8(it).ok()).unwrap_or_default();
         let line = 1 + before.bytes().filter(|it| *it == b'\n').count() as u64;
@@ -156,7 +179,7 @@ fn separates(line: &str) -> bool {
 }
 
 impl Part<'_> {
-    fn read(self, documents: &mut Vec<Document>) -> Result<(), Error> {
+    fn read(self, documents: &mut Vec<Written>) -> Result<(), Error> {
         // Directives, comments and nothing else come before the first document.
         let header: Option<Spanned<Header>> =
             serde_saphyr::from_str_with_options(self.text, options()).map_err(|error| self.unreadable(None, &error))?;
@@ -166,19 +189,27 @@ impl Part<'_> {
             return self.read_list(&header, documents);
         }
         let document = self.parse(&header, |it| One(&header).deserialize(it))?;
-        documents.push(self.named(&header, document)?);
+        documents.push(self.named(&header, document, self.shape(&header))?);
         Ok(())
     }
 
-    fn read_list(self, list: &Placed, documents: &mut Vec<Document>) -> Result<(), Error> {
+    /// The fields of the whole text. It could be read as what it is, so it can be read as this.
+    fn shape(self, header: &Placed) -> Shape {
+        let shape = self.parse(header, |it| Shape::deserialize(it));
+        shape.unwrap_or_default().moved(self.offset)
+    }
+
+    fn read_list(self, list: &Placed, documents: &mut Vec<Written>) -> Result<(), Error> {
         #[derive(Deserialize)]
         struct List {
             items: Option<Vec<Spanned<Header>>>,
         }
         let items = self.parse(list, |it| List::deserialize(it))?.items.unwrap_or_default();
         let headers: Vec<Placed> = items.into_iter().map(|it| self.placed(it, Some(list))).collect::<Result<_, _>>()?;
-        for (header, document) in headers.iter().zip(self.parse(list, |it| it.deserialize_map(Fields(&headers)))?) {
-            documents.push(self.named(header, document)?);
+        let items = self.parse(list, |it| it.deserialize_map(Fields(&headers)))?;
+        let shapes = self.shape(list).into_items("items").into_iter().chain(std::iter::repeat_with(Shape::default));
+        for ((header, document), shape) in headers.iter().zip(items).zip(shapes) {
+            documents.push(self.named(header, document, shape)?);
         }
         Ok(())
     }
@@ -198,13 +229,16 @@ impl Part<'_> {
     }
 
     /// The document, if it has a name or needs none.
-    fn named(self, header: &Placed, document: Document) -> Result<Document, Error> {
+    fn named(self, header: &Placed, document: Document, shape: Shape) -> Result<Written, Error> {
         let named = match &document {
             Document::Pod(pod) => pod.metadata.name.as_ref().is_some_and(|it| !it.is_empty()),
             Document::Object(object) => !object.reference().name().is_empty(),
             Document::Other(_) => true,
         };
-        if named { Ok(document) } else { Err(self.missing(Some(header.kind.clone()), header.line, "metadata.name")) }
+        match named {
+            true => Ok(Written { document, line: header.line, shape }),
+            false => Err(self.missing(Some(header.kind.clone()), header.line, "metadata.name")),
+        }
     }
 
     fn missing(self, kind: Option<String>, line: u64, what: &'static str) -> Error {
@@ -282,6 +316,8 @@ impl<'de> DeserializeSeed<'de> for One<'_> {
             ("v1", "PersistentVolumeClaim") => filled(from, defaults::claim)?.into(),
             ("v1", "PersistentVolume") => filled(from, defaults::persistent_volume)?.into(),
             ("storage.k8s.io/v1", "CSIDriver") => filled(from, defaults::csi_driver)?.into(),
+            ("storage.k8s.io/v1", "StorageClass") => filled(from, defaults::storage_class)?.into(),
+            ("storage.k8s.io/v1", "VolumeAttachment") => VolumeAttachment::deserialize(from)?.into(),
             ("v1", "Node") => Node::deserialize(from)?.into(),
             ("v1", "ConfigMap") => filled(from, |it: &mut ConfigMap| defaults::namespace(&mut it.metadata))?.into(),
             ("v1", "Secret") => filled(from, defaults::secret)?.into(),
@@ -452,6 +488,46 @@ mod tests {
                 "line 11: Pod without a name of v2 is not read"
             ]
         );
+    }
+
+    #[test]
+    fn kinds_of_storage_are_read() {
+        let of = |kind: &str, rest: &str| {
+            told(&format!("{{apiVersion: storage.k8s.io/v1, kind: {kind}, metadata: {{name: x}}, {rest}}}"))
+        };
+        assert_eq!(of("CSIDriver", "spec: {}"), ["CSIDriver x"]);
+        assert_eq!(of("StorageClass", "provisioner: p"), ["StorageClass x"]);
+        let spec = "spec: {attacher: a, nodeName: n, source: {persistentVolumeName: v}}";
+        assert_eq!(of("VolumeAttachment", spec), ["VolumeAttachment x"]);
+    }
+
+    #[test]
+    fn an_object_says_where_it_and_its_fields_stand() {
+        let text = "
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata:
+    name: n
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: c
+data:
+  a.b: |
+    text
+  c: d
+";
+        let written = read_written(text.as_bytes()).unwrap();
+        assert_eq!(written.iter().map(|it| it.line).collect::<Vec<_>>(), [5, 10]);
+        assert_eq!(written[0].shape.line_of("metadata.name"), Some(8));
+        assert_eq!(written[1].shape.line_of("metadata.name"), Some(13));
+        assert_eq!(written[1].shape.line_of("data.a.b"), Some(15));
+        assert_eq!(written[1].shape.line_of("data.c"), Some(17));
+        assert_eq!(written[1].shape.line_of("data.x"), Some(14), "what is missing is missing there");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use k8s_openapi::{
     ByteString,
     api::{
         core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret},
-        storage::v1::CSIDriver,
+        storage::v1::{CSIDriver, StorageClass, VolumeAttachment},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
@@ -36,6 +36,10 @@ pub enum Object {
     ConfigMap(Arc<ConfigMap>),
     /// A secret.
     Secret(Arc<Secret>),
+    /// A storage class.
+    Class(Arc<StorageClass>),
+    /// That a volume is attached to a node, or is to be.
+    Attachment(Arc<VolumeAttachment>),
 }
 
 impl fmt::Debug for Object {
@@ -55,12 +59,15 @@ impl Object {
             Self::Node(_) => Kind::Node,
             Self::ConfigMap(_) => Kind::ConfigMap,
             Self::Secret(_) => Kind::Secret,
+            Self::Class(_) => Kind::Class,
+            Self::Attachment(_) => Kind::Attachment,
         };
         let ObjectMeta { namespace, name, .. } = self.metadata();
         Reference::new(kind, namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default())
     }
 
-    fn metadata(&self) -> &ObjectMeta {
+    /// What every object has.
+    pub fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::Claim(it) => &it.metadata,
             Self::Volume(it) => &it.metadata,
@@ -68,6 +75,8 @@ impl Object {
             Self::Node(it) => &it.metadata,
             Self::ConfigMap(it) => &it.metadata,
             Self::Secret(it) => &it.metadata,
+            Self::Class(it) => &it.metadata,
+            Self::Attachment(it) => &it.metadata,
         }
     }
 
@@ -100,7 +109,12 @@ impl Object {
                 texts(fingerprint, it.string_data.as_ref());
             }
             // No volume shows these.
-            Self::Claim(_) | Self::Volume(_) | Self::Driver(_) | Self::Node(_) => {}
+            Self::Claim(_)
+            | Self::Volume(_)
+            | Self::Driver(_)
+            | Self::Node(_)
+            | Self::Class(_)
+            | Self::Attachment(_) => {}
         }
     }
 }
@@ -135,7 +149,7 @@ macro_rules! from {
 
 from! {
     Claim(PersistentVolumeClaim), Volume(PersistentVolume), Driver(CSIDriver), Node(Node), ConfigMap(ConfigMap),
-    Secret(Secret)
+    Secret(Secret), Class(StorageClass), Attachment(VolumeAttachment)
 }
 
 /// Objects in memory.
@@ -280,7 +294,12 @@ impl Memory {
         let immutable = self.objects.get(reference).is_some_and(|it| match &it.object {
             Object::ConfigMap(it) => it.immutable == Some(true),
             Object::Secret(it) => it.immutable == Some(true),
-            Object::Claim(_) | Object::Volume(_) | Object::Driver(_) | Object::Node(_) => false,
+            Object::Claim(_)
+            | Object::Volume(_)
+            | Object::Driver(_)
+            | Object::Node(_)
+            | Object::Class(_)
+            | Object::Attachment(_) => false,
         });
         immutable && !self.dependents.of(&ObjectName::from(reference)).is_empty()
     }

@@ -410,12 +410,28 @@ impl Node {
         }
     }
 
-    /// Adds a pod, or changes one that is there. The API server's defaults are filled in.
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.0.executor.scene.node
+    }
+
+    /// Adds a pod, or changes one that is there. The API server's defaults are filled in; a pod that is shared and has them
+    /// stays shared.
     ///
     /// The objects that it uses may be given before or after it. Only the `Node` is better given first: the size of a volume
     /// in memory follows from what the node allots to pods, and stays as it was when it was mounted (P-64).
-    pub fn add_pod(&self, mut pod: api::Pod) -> Result<PodUid, PodError> {
-        defaults::pod(&mut pod);
+    pub fn add_pod(&self, pod: impl Into<Arc<api::Pod>>) -> Result<PodUid, PodError> {
+        let mut pod = pod.into();
+        match Arc::get_mut(&mut pod) {
+            Some(pod) => defaults::pod(pod),
+            None => {
+                let mut filled = api::Pod::clone(&pod);
+                defaults::pod(&mut filled);
+                if filled != *pod {
+                    pod = Arc::new(filled);
+                }
+            }
+        }
         let (uid, _, _) = resolve::identify(&pod)?;
         Name::new("metadata.uid", uid.as_str())?;
         let added = uid.clone();

@@ -38,6 +38,10 @@ pub enum Kind {
     Secret,
     /// `ClusterTrustBundle`.
     TrustBundle,
+    /// `StorageClass`.
+    Class,
+    /// `VolumeAttachment`.
+    Attachment,
 }
 
 impl Kind {
@@ -51,6 +55,8 @@ impl Kind {
             Self::ConfigMap => "ConfigMap",
             Self::Secret => "Secret",
             Self::TrustBundle => "ClusterTrustBundle",
+            Self::Class => "StorageClass",
+            Self::Attachment => "VolumeAttachment",
         }
     }
 
@@ -64,6 +70,8 @@ impl Kind {
             Self::ConfigMap => "configmaps",
             Self::Secret => "secrets",
             Self::TrustBundle => "clustertrustbundles.certificates.k8s.io",
+            Self::Class => "storageclasses.storage.k8s.io",
+            Self::Attachment => "volumeattachments.storage.k8s.io",
         }
     }
 
@@ -71,7 +79,7 @@ impl Kind {
     pub fn is_namespaced(self) -> bool {
         match self {
             Self::Claim | Self::ConfigMap | Self::Secret => true,
-            Self::Volume | Self::Driver | Self::Node | Self::TrustBundle => false,
+            Self::Volume | Self::Driver | Self::Node | Self::TrustBundle | Self::Class | Self::Attachment => false,
         }
     }
 }

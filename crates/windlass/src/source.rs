@@ -1,3 +1,4 @@
-//! Where pods and objects come from, for programs that do not have them themselves.
+//! Where pods and objects come from, when nobody gives them one by one.
 
 pub mod directory;
+mod ledger;

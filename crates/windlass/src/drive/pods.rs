@@ -4,11 +4,11 @@ use super::*;
 
 impl Drive {
     /// A pod is there, for the first time or changed.
-    pub(crate) fn add_pod(&mut self, uid: &PodUid, pod: api::Pod) {
+    pub(crate) fn add_pod(&mut self, uid: &PodUid, pod: Arc<api::Pod>) {
         let before = self.pods.remove(uid);
         let given = before.as_ref().map_or_else(|| self.now(), |it| it.given);
         let details = before.map(|it| it.details).unwrap_or_default();
-        self.pods.insert(uid.clone(), Known { pod: Arc::new(pod), details, given, ending: false });
+        self.pods.insert(uid.clone(), Known { pod, details, given, ending: false });
         if self.looked {
             self.tell_pod(uid);
         }

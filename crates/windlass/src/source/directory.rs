@@ -1,19 +1,38 @@
 //! A directory of manifests as a source of pods and objects.
+//!
+//! Read are files whose names end in `.yaml`, `.yml` or `.json`, in the directory and in those below it; names that begin
+//! with a dot, and those that editors give to their temporary files, are passed over. A link to a file is read where it
+//! leads, so a directory that Kubernetes itself keeps current (`..data`) works; links to directories are not followed,
+//! except that the directory itself may be one. Changes are told by the kernel, and what a file amounts to is decided in
+//! `ledger.rs`.
+//!
+//! A manifest that vanishes takes effect after a moment: editors and `git` move the old file away before they make the new
+//! one, and between the two nothing must be unmounted (I-1). If the directory itself vanishes or cannot be read, all of
+//! it is unknown and stays in force.
 
 use std::{
+    ffi::OsStr,
     io,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
 };
 
 use jiff::Timestamp;
 use tokio::sync::watch;
 use windlass_core::ids::PodUid;
+use windlass_linux::watched_files::{self, Change, Choice, Handle, Trouble, WatchedFiles};
 
+use super::ledger::{self, Give, Ledger};
 use crate::{
     Node,
-    manifest::{self, Document},
     view::{Problem, Severity},
 };
+
+/// A manifest that is larger is not read: an object has at most 1 MiB in an API server, and nobody writes eight of them.
+const BYTES_MAX: u64 = 8 << 20;
+/// Longer than any editor is between moving a file away and making the new one.
+const GRACE: Duration = Duration::from_millis(200);
 
 /// Why a directory cannot be a source.
 #[derive(Debug, thiserror::Error)]
@@ -25,14 +44,26 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         #[source]
-        source: io::Error,
+        source: Trouble,
     },
+    /// It cannot be watched.
+    #[error("watch manifests in {}", path.display())]
+    Watch {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: watched_files::Error,
+    },
+    /// There cannot be another thread.
+    #[error("start a thread that watches manifests")]
+    Thread(#[source] io::Error),
 }
 
 /// What the directory gives at the moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// How many files were read.
+    /// How many files have a version that is in force.
     pub files: usize,
     /// The pods that are in force, with `namespace/name`, in the order of their names.
     pub pods: Vec<(String, PodUid)>,
@@ -46,54 +77,71 @@ pub struct Summary {
     pub as_of: Timestamp,
 }
 
+impl Summary {
+    /// How many problems there are of this severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.problems.iter().filter(|it| it.severity == severity).count()
+    }
+
+    pub(super) fn add_pod(&mut self, name: &str, uid: &PodUid) {
+        if let Err(index) = self.find_pod(name, uid) {
+            self.pods.insert(index, (name.into(), uid.clone()));
+        }
+    }
+
+    pub(super) fn drop_pod(&mut self, name: &str, uid: &PodUid) {
+        if let Ok(index) = self.find_pod(name, uid) {
+            self.pods.remove(index);
+        }
+    }
+
+    fn find_pod(&self, name: &str, uid: &PodUid) -> Result<usize, usize> {
+        self.pods.binary_search_by(|(other, pod)| (other.as_str(), pod).cmp(&(name, uid)))
+    }
+}
+
+/// Who is given what is in force.
+type Sink = Box<dyn FnMut(Give) + Send>;
+
 /// Watches a directory of manifests and gives a node what is in it. The watch ends when this is dropped.
-#[derive(Debug)]
 pub struct Directory {
     summary: watch::Receiver<Summary>,
+    handle: Arc<Handle>,
+    /// Empty once nothing is to be given any more.
+    sink: Arc<Mutex<Option<Sink>>>,
 }
 
 impl Directory {
-    /// Reads the directory, gives everything to the node, and goes on watching.
+    /// Reads the directory, gives everything to the node, and goes on watching. A pod that names another node is not given.
+    ///
+    /// This blocks for as long as reading takes. Afterwards a thread of its own does the reading, so a file system that
+    /// hangs keeps nobody else waiting (I-6).
     pub fn watch(path: &Path, node: &Node) -> Result<Self, Error> {
-        let failed = |source| Error::Unreadable { path: path.into(), source };
-        let mut summary = Summary { complete: true, as_of: Timestamp::now(), ..Summary::default() };
-        for entry in std::fs::read_dir(path).map_err(failed)? {
-            let file = entry.map_err(failed)?.path();
-            summary.files += 1;
-            let documents = match manifest::read(&std::fs::read(&file).map_err(failed)?) {
-                Ok(documents) => documents,
-                Err(error) => {
-                    summary.complete = false;
-                    summary.problems.push(Problem {
-                        severity: Severity::Error,
-                        path: file.display().to_string(),
-                        line: Some(error.line),
-                        object: None,
-                        message: error.problem.to_string(),
-                    });
-                    continue;
-                }
-            };
-            for document in documents {
-                match document {
-                    Document::Pod(pod) => {
-                        let name = format!("default/{}", pod.metadata.name.clone().unwrap_or_default());
-                        if let Ok(uid) = node.add_pod(*pod) {
-                            summary.pods.push((name, uid));
-                        }
-                    }
-                    Document::Object(object) => {
-                        node.update_object(object);
-                        summary.objects += 1;
-                    }
-                    Document::Other(_) => {}
-                }
-            }
-        }
-        if summary.complete {
-            node.complete();
-        }
-        Ok(Self { summary: watch::Sender::new(summary).subscribe() })
+        let (name, node) = (node.name().to_owned(), node.clone());
+        let give = move |give| match give {
+            Give::Object(object) => node.update_object(object),
+            // It was validated by the same rules by which the node takes it.
+            Give::Pod(pod) => _ = node.add_pod(pod),
+            Give::PodGone(uid) => node.remove_pod(&uid),
+            Give::ObjectGone(reference) => node.remove_object(&reference),
+            Give::Complete => node.complete(),
+        };
+        Self::begin(path, Some(&name), GRACE, Box::new(give))
+    }
+
+    fn begin(path: &Path, node: Option<&str>, grace: Duration, sink: Sink) -> Result<Self, Error> {
+        let failed = |source| Error::Watch { path: path.into(), source };
+        let mut files = WatchedFiles::begin(path, Choice { grace, ..choice() }).map_err(failed)?;
+        let first = readable(path, files.now().map_err(failed)?)?;
+        let handle = files.handle();
+        let sink = Arc::new(Mutex::new(Some(sink)));
+        let mut reader =
+            Reader { ledger: Ledger::new(path, node), summary: watch::Sender::default(), sink: sink.clone() };
+        reader.take(first, files.as_of());
+        let summary = reader.summary.subscribe();
+        let thread = std::thread::Builder::new().name("windlass-source".into());
+        thread.spawn(move || reader.run(files)).map_err(Error::Thread)?;
+        Ok(Self { summary, handle, sink })
     }
 
     /// What the directory gives, now and whenever that changes.
@@ -102,5 +150,128 @@ impl Directory {
     }
 
     /// Reads everything once more.
-    pub fn reread(&self) {}
+    pub fn reread(&self) {
+        self.handle.reread();
+    }
 }
+
+impl Drop for Directory {
+    /// Nothing is given after this. The thread ends by itself: it may hang in a file system, and is not waited for (I-6).
+    fn drop(&mut self) {
+        self.handle.end();
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl std::fmt::Debug for Directory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Directory").field("summary", &*self.summary.borrow()).finish_non_exhaustive()
+    }
+}
+
+/// What a directory or a single file would give, with everything that is wrong with it, also as a whole: the same as
+/// [`Directory`] finds, without a node and without going on.
+pub fn check(path: &Path) -> Result<Summary, Error> {
+    let failed = |source| Error::Unreadable { path: path.into(), source };
+    let mut summary = Summary::default();
+    let status = std::fs::metadata(path).map_err(|error| failed(Trouble::Unreadable(error)))?;
+    let changes = if status.is_dir() {
+        let changes =
+            WatchedFiles::once(path, choice()).map_err(|source| Error::Watch { path: path.into(), source })?;
+        readable(path, changes)?
+    } else {
+        // It is asked for by name, so its name does not matter.
+        let bytes = watched_files::read(path, BYTES_MAX).map_err(failed)?;
+        vec![Change::Content { path: PathBuf::new(), bytes }]
+    };
+    let mut ledger = Ledger::new(path, None);
+    take(&mut ledger, changes);
+    ledger.settle(&mut summary);
+    summary.problems.extend(ledger.unmet());
+    ledger::sort(&mut summary.problems);
+    Ok(summary)
+}
+
+/// All that was found, if the directory could be read.
+fn readable(path: &Path, changes: Vec<Change>) -> Result<Vec<Change>, Error> {
+    let (mut found, mut trouble) = (Vec::with_capacity(changes.len()), None);
+    for change in changes {
+        match change {
+            Change::Unreadable { path, trouble: why @ Trouble::Unreadable(_) } if path.as_os_str().is_empty() => {
+                trouble = Some(why);
+            }
+            other => found.push(other),
+        }
+    }
+    trouble.map_or(Ok(found), |source| Err(Error::Unreadable { path: path.into(), source }))
+}
+
+fn take(ledger: &mut Ledger, changes: Vec<Change>) {
+    for change in changes {
+        match change {
+            Change::Content { path, bytes } => ledger.content(&path, &bytes),
+            Change::Gone(path) => ledger.gone(&path),
+            Change::Unreadable { path, trouble } => ledger.unreadable(&path, &trouble.to_string()),
+        }
+    }
+}
+
+/// Carries what the files say to the node.
+struct Reader {
+    ledger: Ledger,
+    summary: watch::Sender<Summary>,
+    sink: Arc<Mutex<Option<Sink>>>,
+}
+
+impl Reader {
+    fn run(mut self, mut files: WatchedFiles) {
+        loop {
+            match files.changes() {
+                Ok(Some(changes)) => self.take(changes, files.as_of()),
+                Ok(None) => return,
+                Err(error) => {
+                    let why = format!("its changes are not noticed any more, start again: {error}");
+                    self.ledger.unreadable(Path::new(""), &why);
+                    return self.take(Vec::new(), files.as_of());
+                }
+            }
+        }
+    }
+
+    /// Takes in what is new about files, and passes on what that amounts to.
+    fn take(&mut self, changes: Vec<Change>, as_of: SystemTime) {
+        take(&mut self.ledger, changes);
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(sink) = &mut *sink else { return };
+        self.summary.send_if_modified(|summary| {
+            let (gives, changed) = self.ledger.settle(summary);
+            // Before anybody sees the summary, so that whoever does finds the node to have what it says.
+            gives.into_iter().for_each(sink);
+            summary.as_of = Timestamp::try_from(as_of).unwrap_or(summary.as_of);
+            changed
+        });
+    }
+}
+
+fn choice() -> Choice {
+    Choice { file: is_manifest, directory: |it| !is_passed_over(it), bytes_max: BYTES_MAX, grace: GRACE }
+}
+
+fn is_manifest(name: &OsStr) -> bool {
+    let name_bytes = name.as_encoded_bytes();
+    !is_passed_over(name) && [&b".yaml"[..], b".yml", b".json"].iter().any(|it| name_bytes.ends_with(it))
+}
+
+/// Hidden names, which Kubernetes' own `..data` is one of, and what editors leave while they save.
+fn is_passed_over(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    let temporary = name.starts_with(b"#") && name.ends_with(b"#");
+    // Vim tries whether it can write a directory by making a file of this name.
+    name.starts_with(b".")
+        || temporary
+        || name == b"4913"
+        || [&b"~"[..], b".swp", b".tmp"].iter().any(|it| name.ends_with(it))
+}
+
+#[cfg(test)]
+mod tests;

@@ -11,11 +11,12 @@ mod kills;
 mod local;
 mod namespace;
 mod node;
+mod source;
 mod volume;
 
 /// The tests of each file.
-const PARTS: [fn(&mut Vec<Trial>); 6] =
-    [empty_dir::tests, host_path::tests, local::tests, node::tests, hangs::tests, kills::tests];
+const PARTS: [fn(&mut Vec<Trial>); 7] =
+    [empty_dir::tests, host_path::tests, local::tests, node::tests, source::tests, hangs::tests, kills::tests];
 
 fn main() {
     if kills::lived() || hangs::lived() {

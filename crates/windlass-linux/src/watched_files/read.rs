@@ -1,0 +1,68 @@
+//! Reading a whole file that somebody else named: never a pipe or a device, and never more than is bearable.
+
+use std::fs::{FileType, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+/// Why a file or directory could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// The kernel says no.
+    #[error("it cannot be read: {0}")]
+    Unreadable(io::Error),
+    /// There can be no more watches, so changes would not be noticed.
+    #[error("it cannot be watched: fs.inotify.max_user_watches limits how many directories can be")]
+    Unwatchable,
+    /// It is something else.
+    #[error("it is {0} and not a file")]
+    NotAFile(&'static str),
+    /// It is too large.
+    #[error("it is larger than {0} bytes")]
+    TooLarge(u64),
+    /// It is not whole at the moment.
+    #[error("it is being written")]
+    BeingWritten,
+}
+
+impl Trouble {
+    pub(super) fn of_directory(error: io::Error) -> Self {
+        // inotify_add_watch(2): the user limit on the total number of watches was reached.
+        match error.kind() {
+            io::ErrorKind::StorageFull => Self::Unwatchable,
+            _ => Self::Unreadable(error),
+        }
+    }
+}
+
+/// Reads a file, or the file that a link leads to, if it is not larger than this.
+pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Trouble> {
+    // Looked at before it is opened, for opening a device can do something; and again after, for it may be another.
+    regular(&std::fs::metadata(path).map_err(Trouble::Unreadable)?)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| Trouble::Unreadable(errno.into()))?;
+    let file = std::fs::File::from(file);
+    let status = file.metadata().map_err(Trouble::Unreadable)?;
+    regular(&status)?;
+    if status.len() > bytes_max {
+        return Err(Trouble::TooLarge(bytes_max));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(status.len()).unwrap_or_default());
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(Trouble::Unreadable)?;
+    if bytes.len() as u64 > bytes_max { Err(Trouble::TooLarge(bytes_max)) } else { Ok(bytes) }
+}
+
+fn regular(status: &Metadata) -> Result<(), Trouble> {
+    let kind: FileType = status.file_type();
+    if kind.is_file() {
+        return Ok(());
+    }
+    Err(Trouble::NotAFile(match kind {
+        it if it.is_dir() => "a directory",
+        it if it.is_fifo() => "a pipe",
+        it if it.is_socket() => "a socket",
+        _ => "a device",
+    }))
+}

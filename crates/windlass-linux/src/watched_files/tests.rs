@@ -1,0 +1,380 @@
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::mpsc;
+
+use super::*;
+
+fn choice(grace: Duration) -> Choice {
+    let shown = |name: &OsStr| !name.as_encoded_bytes().starts_with(b".");
+    Choice { file: |it| it.as_encoded_bytes().ends_with(b".txt"), directory: shown, bytes_max: 100, grace }
+}
+
+/// A directory `files` in one of its own, watched.
+struct Case {
+    home: tempfile::TempDir,
+    files: WatchedFiles,
+    /// What was told, and not taken back: `content`, or `! trouble`.
+    state: BTreeMap<String, String>,
+    /// Everything that was told.
+    history: Vec<String>,
+}
+
+impl Case {
+    /// With these files from the beginning; one that is away for a moment is gone.
+    fn new(files: &[(&str, &str)]) -> Self {
+        Self::patient(files, Duration::from_millis(20))
+    }
+
+    fn patient(files: &[(&str, &str)], grace: Duration) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("files")).unwrap();
+        let watched = WatchedFiles::begin(&home.path().join("files"), choice(grace)).unwrap();
+        let case = Self { home, files: watched, state: BTreeMap::new(), history: Vec::new() };
+        files.iter().for_each(|(path, text)| case.write(path, text));
+        case
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.home.path().join("files").join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+        fs::write(self.path(path), text).unwrap();
+    }
+
+    fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.path(from), self.path(to)).unwrap();
+    }
+
+    /// Waits until all that was told amounts to this.
+    fn until(&mut self, expected: &[(&str, &str)]) {
+        let expected: BTreeMap<String, String> =
+            expected.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+        let (_done, waiting) = mpsc::channel::<()>();
+        let handle = self.files.handle();
+        // Long enough for any machine: a test that waits in vain says so.
+        std::thread::spawn(move || {
+            if waiting.recv_timeout(Duration::from_secs(30)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                handle.end();
+            }
+        });
+        while self.state != expected {
+            let Some(changes) = self.files.changes().unwrap() else {
+                panic!("waited in vain for {expected:#?}, it is {:#?}", self.state)
+            };
+            for change in changes {
+                self.take(change);
+            }
+        }
+    }
+
+    fn take(&mut self, change: Change) {
+        let name = |path: PathBuf| path.to_str().unwrap().to_owned();
+        let (path, text) = match change {
+            Change::Content { path, bytes } => (name(path), Some(String::from_utf8(bytes).unwrap())),
+            Change::Unreadable { path, trouble } => (name(path), Some(format!("! {trouble}"))),
+            Change::Gone(path) => (name(path), None),
+        };
+        self.history.push(format!("{path}: {}", text.as_deref().unwrap_or("gone")));
+        match text {
+            Some(text) => self.state.insert(path, text),
+            None => self.state.remove(&path),
+        };
+    }
+}
+
+#[test]
+fn files_are_told_at_first_and_as_they_come_change_and_go() {
+    let mut case =
+        Case::new(&[("a.txt", "1"), ("x/b.txt", "2"), ("x/y/c.txt", "3"), (".hidden/d.txt", "4"), ("e", "5")]);
+    case.until(&[("a.txt", "1"), ("x/b.txt", "2"), ("x/y/c.txt", "3")]);
+    case.write("a.txt", "one");
+    case.write("x/new.txt", "new");
+    fs::remove_file(case.path("x/y/c.txt")).unwrap();
+    case.until(&[("a.txt", "one"), ("x/b.txt", "2"), ("x/new.txt", "new")]);
+    case.history.clear();
+    case.write("a.txt", "last");
+    case.until(&[("a.txt", "last"), ("x/b.txt", "2"), ("x/new.txt", "new")]);
+    assert_eq!(case.history, ["a.txt: last"], "only what changed is read (I-9)");
+}
+
+#[test]
+fn an_atomic_replace_is_one_change() {
+    let mut case = Case::new(&[("a.txt", "old")]);
+    case.until(&[("a.txt", "old")]);
+    case.write(".a.txt.new", "new");
+    case.rename(".a.txt.new", "a.txt");
+    case.until(&[("a.txt", "new")]);
+    assert_eq!(case.history, ["a.txt: old", "a.txt: new"]);
+}
+
+#[test]
+fn a_file_that_is_being_written_is_not_read_before_it_is_closed() {
+    let mut case = Case::new(&[("a.txt", "old and long"), ("b.txt", "1")]);
+    case.until(&[("a.txt", "old and long"), ("b.txt", "1")]);
+    // Truncates, as `cp` and a redirection do.
+    let mut file = fs::File::create(case.path("a.txt")).unwrap();
+    file.write_all(b"ne").unwrap();
+    let mut fresh = fs::File::create(case.path("c.txt")).unwrap();
+    fresh.write_all(b"ha").unwrap();
+    case.write("b.txt", "2");
+    case.until(&[("a.txt", "old and long"), ("b.txt", "2")]);
+    // Not even if everything is looked at.
+    file.write_all(b"w").unwrap();
+    fs::set_permissions(case.path(""), fs::metadata(case.path("")).unwrap().permissions()).unwrap();
+    case.write("b.txt", "3");
+    case.until(&[("a.txt", "old and long"), ("b.txt", "3"), ("c.txt", "! it is being written")]);
+    drop(file);
+    fresh.write_all(b"lf").unwrap();
+    drop(fresh);
+    case.until(&[("a.txt", "new"), ("b.txt", "3"), ("c.txt", "half")]);
+    let of_a: Vec<_> = case.history.iter().filter(|it| it.starts_with("a.txt")).collect();
+    assert_eq!(of_a, ["a.txt: old and long", "a.txt: new"], "and never anything else");
+}
+
+#[test]
+fn a_file_that_is_moved_away_and_made_anew_was_never_gone() {
+    let mut case = Case::patient(&[("a.txt", "old"), ("b.txt", "1"), ("x/c.txt", "old")], Duration::from_secs(3600));
+    case.until(&[("a.txt", "old"), ("b.txt", "1"), ("x/c.txt", "old")]);
+    case.rename("a.txt", "a.txt~");
+    case.rename("x", ".x");
+    case.write("b.txt", "2");
+    case.until(&[("a.txt", "old"), ("b.txt", "2"), ("x/c.txt", "old")]);
+    case.write("a.txt", "new");
+    case.write("x/c.txt", "new");
+    case.until(&[("a.txt", "new"), ("b.txt", "2"), ("x/c.txt", "new")]);
+    assert!(!case.history.iter().any(|it| it.ends_with("gone")), "{:?}", case.history);
+}
+
+#[test]
+fn a_directory_comes_filled_and_moves_and_goes_with_all_below() {
+    let mut case = Case::new(&[]);
+    fs::create_dir_all(case.home.path().join("beside/deep")).unwrap();
+    fs::write(case.home.path().join("beside/deep/a.txt"), "1").unwrap();
+    fs::rename(case.home.path().join("beside"), case.path("x")).unwrap();
+    case.until(&[("x/deep/a.txt", "1")]);
+    case.rename("x", "y");
+    case.until(&[("y/deep/a.txt", "1")]);
+    case.write("y/deep/a.txt", "2");
+    case.until(&[("y/deep/a.txt", "2")]);
+    fs::remove_dir_all(case.path("y")).unwrap();
+    case.until(&[]);
+    case.write("y/deep/b.txt", "3");
+    case.until(&[("y/deep/b.txt", "3")]);
+    case.write("y/deep/b.txt", "4");
+    case.until(&[("y/deep/b.txt", "4")]);
+}
+
+#[test]
+fn a_directory_and_a_file_can_take_each_others_place() {
+    let mut case = Case::new(&[("a.txt", "file")]);
+    case.until(&[("a.txt", "file")]);
+    fs::remove_file(case.path("a.txt")).unwrap();
+    case.write("a.txt/b.txt", "below");
+    case.until(&[("a.txt/b.txt", "below")]);
+    fs::remove_dir_all(case.path("a.txt")).unwrap();
+    case.write("a.txt", "file");
+    case.until(&[("a.txt", "file")]);
+}
+
+#[test]
+fn a_root_that_is_away_says_nothing_of_its_files_and_is_found_when_it_is_back() {
+    let mut case = Case::new(&[("a.txt", "1"), ("x/b.txt", "2")]);
+    case.until(&[("a.txt", "1"), ("x/b.txt", "2")]);
+    let (root, aside) = (case.path(""), case.home.path().join("aside"));
+    fs::rename(&root, &aside).unwrap();
+    let away = "! it cannot be read: No such file or directory (os error 2)";
+    case.until(&[("", away), ("a.txt", "1"), ("x/b.txt", "2")]);
+    fs::write(aside.join("a.txt"), "changed meanwhile").unwrap();
+    fs::remove_file(aside.join("x/b.txt")).unwrap();
+    fs::rename(&aside, &root).unwrap();
+    case.until(&[("a.txt", "changed meanwhile")]);
+    case.write("a.txt", "noticed");
+    case.until(&[("a.txt", "noticed")]);
+    fs::remove_dir_all(&root).unwrap();
+    case.until(&[("", away), ("a.txt", "noticed")]);
+    case.write("new.txt", "another directory");
+    case.until(&[("new.txt", "another directory")]);
+}
+
+#[test]
+fn a_directory_above_the_root_that_is_away_is_noticed_too() {
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path().join("a/b/files");
+    let files = WatchedFiles::begin(&root, choice(Duration::from_millis(20))).unwrap();
+    let mut case = Case { home, files, state: BTreeMap::new(), history: Vec::new() };
+    let away = "! it cannot be read: No such file or directory (os error 2)";
+    case.until(&[("", away)]);
+    fs::create_dir_all(&root).unwrap();
+    case.until(&[]);
+    fs::write(root.join("a.txt"), "1").unwrap();
+    case.until(&[("a.txt", "1")]);
+    fs::rename(case.home.path().join("a"), case.home.path().join("c")).unwrap();
+    case.until(&[("", away), ("a.txt", "1")]);
+    fs::rename(case.home.path().join("c"), case.home.path().join("a")).unwrap();
+    case.until(&[("a.txt", "1")]);
+}
+
+#[test]
+fn a_root_that_is_a_link_is_followed_wherever_it_leads() {
+    let home = tempfile::tempdir().unwrap();
+    for version in ["1", "2"] {
+        fs::create_dir(home.path().join(version)).unwrap();
+        fs::write(home.path().join(version).join("a.txt"), version).unwrap();
+    }
+    let point = |version: &str| {
+        symlink(version, home.path().join("new")).unwrap();
+        fs::rename(home.path().join("new"), home.path().join("files")).unwrap();
+    };
+    point("1");
+    let files = WatchedFiles::begin(&home.path().join("files"), choice(Duration::from_millis(20))).unwrap();
+    let mut case = Case { home: tempfile::tempdir().unwrap(), files, state: BTreeMap::new(), history: Vec::new() };
+    case.until(&[("a.txt", "1")]);
+    point("2");
+    case.until(&[("a.txt", "2")]);
+    fs::write(home.path().join("1/a.txt"), "of no interest").unwrap();
+    fs::write(home.path().join("2/a.txt"), "noticed").unwrap();
+    case.until(&[("a.txt", "noticed")]);
+}
+
+/// As `..data` in a directory that Kubernetes writes.
+#[test]
+fn a_link_on_the_way_of_a_link_can_be_swapped() {
+    let mut case = Case::new(&[("..1/a.txt", "1"), ("..1/b.txt", "1"), ("..2/a.txt", "2"), ("..2/b.txt", "2")]);
+    symlink("..1", case.path("..data")).unwrap();
+    symlink("..data/a.txt", case.path("a.txt")).unwrap();
+    symlink("..data/b.txt", case.path("b.txt")).unwrap();
+    case.until(&[("a.txt", "1"), ("b.txt", "1")]);
+    symlink("..2", case.path("..data_tmp")).unwrap();
+    case.rename("..data_tmp", "..data");
+    fs::remove_dir_all(case.path("..1")).unwrap();
+    case.until(&[("a.txt", "2"), ("b.txt", "2")]);
+    assert!(!case.history.iter().any(|it| it.contains('!') || it.ends_with("gone")), "{:?}", case.history);
+}
+
+#[test]
+fn a_link_that_leads_elsewhere_is_read_there() {
+    let mut case = Case::new(&[]);
+    let beside = case.home.path().join("beside");
+    fs::create_dir(&beside).unwrap();
+    symlink("../beside/real", case.path("a.txt")).unwrap();
+    symlink(&beside, case.path("directory.txt")).unwrap();
+    let nowhere = "! it cannot be read: No such file or directory (os error 2)";
+    case.until(&[("a.txt", nowhere)]);
+    fs::write(beside.join("real"), "1").unwrap();
+    case.until(&[("a.txt", "1")]);
+    fs::write(beside.join("real"), "2").unwrap();
+    case.until(&[("a.txt", "2")]);
+    fs::write(beside.join("other"), "3").unwrap();
+    fs::rename(beside.join("other"), beside.join("real")).unwrap();
+    case.until(&[("a.txt", "3")]);
+    fs::remove_file(beside.join("real")).unwrap();
+    case.until(&[("a.txt", nowhere)]);
+    fs::remove_file(case.path("a.txt")).unwrap();
+    case.until(&[]);
+    symlink("b.txt", case.path("b.txt")).unwrap();
+    case.until(&[("b.txt", "! it cannot be read: Too many levels of symbolic links (os error 40)")]);
+}
+
+#[test]
+fn what_is_no_file_is_never_opened_and_what_is_too_large_is_not_read() {
+    let mut case = Case::new(&[("large.txt", &"x".repeat(101)), ("fine.txt", &"x".repeat(100))]);
+    rustix::fs::mkfifoat(rustix::fs::CWD, case.path("pipe.txt"), 0o600.into()).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(case.path("socket.txt")).unwrap();
+    symlink("/dev/zero", case.path("device.txt")).unwrap();
+    case.until(&[
+        ("device.txt", "! it is a device and not a file"),
+        ("fine.txt", &"x".repeat(100)),
+        ("large.txt", "! it is larger than 100 bytes"),
+        ("pipe.txt", "! it is a pipe and not a file"),
+        ("socket.txt", "! it is a socket and not a file"),
+    ]);
+    // A file of unknown size, as many in /proc are.
+    assert!(matches!(read(Path::new("/proc/self/status"), 10), Err(Trouble::TooLarge(10))));
+}
+
+#[test]
+fn a_file_that_comes_whole_needs_nobody_to_close_it() {
+    let mut case = Case::new(&[("a.txt", "1")]);
+    case.until(&[("a.txt", "1")]);
+    fs::hard_link(case.path("a.txt"), case.path("b.txt")).unwrap();
+    case.until(&[("a.txt", "1"), ("b.txt", "1")]);
+    let flags = rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::WRONLY;
+    let nameless = rustix::fs::open(case.path(""), flags, 0o600.into()).unwrap();
+    rustix::io::write(&nameless, b"2").unwrap();
+    let name = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&nameless));
+    let (here, follow) = (rustix::fs::CWD, rustix::fs::AtFlags::SYMLINK_FOLLOW);
+    rustix::fs::linkat(here, name, here, case.path("c.txt"), follow).unwrap();
+    drop(nameless);
+    case.until(&[("a.txt", "1"), ("b.txt", "1"), ("c.txt", "2")]);
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_says_nothing_of_its_files() {
+    let mut case = Case::new(&[("a.txt", "1"), ("x/b.txt", "2")]);
+    case.until(&[("a.txt", "1"), ("x/b.txt", "2")]);
+    if rustix::process::geteuid().is_root() {
+        eprintln!("root may read everything: skipped");
+        return;
+    }
+    let allow = |mode| fs::set_permissions(case.path("x"), fs::Permissions::from_mode(mode)).unwrap();
+    allow(0o000);
+    let forbidden = "! it cannot be read: Permission denied (os error 13)";
+    case.until(&[("a.txt", "1"), ("x", forbidden), ("x/b.txt", "2")]);
+    fs::set_permissions(case.path("x"), fs::Permissions::from_mode(0o700)).unwrap();
+    case.until(&[("a.txt", "1"), ("x/b.txt", "2")]);
+    fs::set_permissions(case.path("x/b.txt"), fs::Permissions::from_mode(0o000)).unwrap();
+    case.until(&[("a.txt", "1"), ("x/b.txt", forbidden)]);
+}
+
+#[test]
+fn lost_events_are_made_up_for() {
+    let mut case = Case::new(&[("a.txt", "1"), ("b.txt", "1")]);
+    case.until(&[("a.txt", "1"), ("b.txt", "1")]);
+    let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let mode = fs::Permissions::from_mode(0o600);
+    for turn in 0..=limit.trim().parse::<usize>().unwrap() {
+        // By turns, for the kernel counts the same twice as once.
+        fs::set_permissions(case.path(if turn % 2 == 0 { "a.txt" } else { "b.txt" }), mode.clone()).unwrap();
+    }
+    case.write("a.txt", "2");
+    fs::remove_file(case.path("b.txt")).unwrap();
+    case.write("c.txt", "3");
+    case.until(&[("a.txt", "2"), ("c.txt", "3")]);
+    assert!(case.history.len() < 20, "and in no more than a few readings: {}", case.history.len());
+}
+
+#[test]
+fn everything_is_read_again_when_that_is_asked_for() {
+    let mut case = Case::new(&[("a.txt", "1"), ("x/b.txt", "2")]);
+    case.until(&[("a.txt", "1"), ("x/b.txt", "2")]);
+    case.history.clear();
+    case.files.handle().reread();
+    let changes = case.files.changes().unwrap().unwrap();
+    changes.into_iter().for_each(|it| case.take(it));
+    case.history.sort();
+    assert_eq!(case.history, ["a.txt: 1", "x/b.txt: 2"]);
+}
+
+#[test]
+fn it_ends_when_it_is_told_to() {
+    let mut case = Case::new(&[]);
+    case.until(&[]);
+    let handle = case.files.handle();
+    let ended = std::thread::spawn(move || case.files.changes().unwrap().is_none());
+    handle.end();
+    assert!(ended.join().unwrap());
+}
+
+#[test]
+fn reading_once_needs_no_watch() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join("x")).unwrap();
+    fs::write(home.path().join("x/a.txt"), "1").unwrap();
+    let changes = WatchedFiles::once(home.path(), choice(Duration::ZERO)).unwrap();
+    assert!(matches!(changes.as_slice(), [Change::Content { path, .. }] if path == Path::new("x/a.txt")));
+    let changes = WatchedFiles::once(&home.path().join("nowhere"), choice(Duration::ZERO)).unwrap();
+    assert!(matches!(changes.as_slice(), [Change::Unreadable { path, .. }] if path == Path::new("")));
+}

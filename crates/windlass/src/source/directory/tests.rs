@@ -1,0 +1,272 @@
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::symlink,
+    sync::mpsc::{Receiver, channel},
+};
+
+use super::*;
+
+/// Long enough for any machine: a test that waits in vain says so.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A watched directory of manifests, and what a node would have been told.
+struct Case {
+    home: tempfile::TempDir,
+    source: Directory,
+    given: Receiver<Give>,
+    /// What a node would have by now.
+    world: BTreeSet<String>,
+    history: Vec<String>,
+}
+
+impl Case {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("manifests");
+        fs::create_dir(&root).unwrap();
+        for (path, text) in files {
+            write(&root.join(path), text);
+        }
+        let (sender, given) = channel();
+        let give = move |give| _ = sender.send(give);
+        let source = Directory::begin(&root, Some("node-1"), Duration::from_millis(50), Box::new(give)).unwrap();
+        Self { home, source, given, world: BTreeSet::new(), history: Vec::new() }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.home.path().join("manifests").join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        write(&self.path(path), text);
+    }
+
+    /// Waits until the node has exactly this.
+    fn until(&mut self, expected: &[&str]) {
+        let expected: BTreeSet<String> = expected.iter().map(|it| (*it).to_owned()).collect();
+        while self.world != expected {
+            let Ok(give) = self.given.recv_timeout(LONG) else {
+                panic!("waited in vain for {expected:?}, it is {:?}, {:#?}", self.world, self.summary())
+            };
+            self.take(give);
+        }
+    }
+
+    fn take(&mut self, give: Give) {
+        let (name, there) = match give {
+            Give::Object(object) => (object.reference().name().to_owned(), true),
+            Give::Pod(pod) => (pod.metadata.uid.clone().unwrap(), true),
+            Give::PodGone(uid) => (uid.to_string(), false),
+            Give::ObjectGone(reference) => (reference.name().to_owned(), false),
+            Give::Complete => ("complete".into(), true),
+        };
+        self.history.push(format!("{}{name}", if there { '+' } else { '-' }));
+        match there {
+            true => _ = self.world.insert(name),
+            false => _ = self.world.remove(&name),
+        }
+    }
+
+    fn summary(&self) -> Summary {
+        self.source.summary().borrow().clone()
+    }
+
+    /// Waits until the summary is as it should be.
+    fn summary_until(&self, right: impl Fn(&Summary) -> bool) -> Summary {
+        let mut summary = self.source.summary();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let waited =
+            runtime.block_on(async { tokio::time::timeout(LONG, summary.wait_for(|it| right(it))).await.map(|_| ()) });
+        assert!(waited.is_ok(), "waited in vain, it is {:#?}", self.summary());
+        self.summary()
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn pod(name: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: {name}}}\nspec: {{containers: [{{name: c}}]}}\n---\n"
+    )
+}
+
+#[test]
+fn pods_come_and_go_with_their_manifests() {
+    let mut case = Case::new(&[("a.yaml", &pod("a")), ("deep/er/b.yml", &pod("b")), ("README.md", "no manifest")]);
+    case.until(&["a", "b", "complete"]);
+    assert_eq!(case.summary().pods.len(), 2);
+    case.write("c.json", r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "c"}}"#);
+    case.until(&["a", "b", "c", "complete"]);
+    fs::remove_file(case.path("a.yaml")).unwrap();
+    case.until(&["b", "c", "complete"]);
+    fs::remove_dir_all(case.path("deep")).unwrap();
+    case.until(&["c", "complete"]);
+    case.write("deep/er/b.yml", &pod("b"));
+    case.until(&["b", "c", "complete"]);
+}
+
+#[test]
+fn editors_can_save_as_they_like() {
+    let mut case = Case::new(&[("a.yaml", &pod("a"))]);
+    case.until(&["a", "complete"]);
+    // vim: tries the directory, moves the file away, writes anew, removes the old one.
+    case.write("4913", "");
+    fs::remove_file(case.path("4913")).unwrap();
+    case.write(".a.yaml.swp", "kind: [");
+    fs::rename(case.path("a.yaml"), case.path("a.yaml~")).unwrap();
+    case.write("a.yaml", &(pod("a") + &pod("b")));
+    fs::remove_file(case.path("a.yaml~")).unwrap();
+    case.until(&["a", "b", "complete"]);
+    // emacs and sed: a file beside it is moved over it.
+    case.write("#a.yaml#", "kind: [");
+    case.write("sedUbQrtz", &(pod("a") + &pod("c")));
+    fs::rename(case.path("sedUbQrtz"), case.path("a.yaml")).unwrap();
+    case.until(&["a", "c", "complete"]);
+    // nano and cp: in place.
+    case.write("a.yaml", &(pod("a") + &pod("d")));
+    case.until(&["a", "d", "complete"]);
+    assert!(!case.history.contains(&"-a".to_owned()), "{:?}", case.history);
+    assert!(case.summary().problems.is_empty());
+}
+
+/// I-1.
+#[test]
+fn a_broken_file_keeps_what_it_had_and_a_mended_one_makes_it_complete() {
+    let mut case = Case::new(&[("a.yaml", &pod("a")), ("b.yaml", "kind: [\n")]);
+    case.until(&["a"]);
+    let summary = case.summary();
+    assert!(!summary.complete);
+    assert_eq!(summary.problems[0].path, case.path("b.yaml").display().to_string());
+    case.write("b.yaml", &pod("b"));
+    case.until(&["a", "b", "complete"]);
+    case.write("b.yaml", &pod("b")[..20]);
+    case.summary_until(|it| it.problems.len() == 1);
+    case.write("b.yaml", &pod("c"));
+    case.until(&["a", "c", "complete"]);
+    assert!(case.summary().problems.is_empty());
+}
+
+/// As the volume of a config map is written.
+#[test]
+fn a_directory_that_kubernetes_keeps_current_can_be_the_source() {
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path().join("manifests");
+    write(&root.join("..2026_1/a.yaml"), &pod("a"));
+    symlink("..2026_1", root.join("..data")).unwrap();
+    symlink("..data/a.yaml", root.join("a.yaml")).unwrap();
+    let (sender, given) = channel();
+    let give = move |give| _ = sender.send(give);
+    let source = Directory::begin(&root, None, Duration::from_millis(50), Box::new(give)).unwrap();
+    let mut case = Case { home, source, given, world: BTreeSet::new(), history: Vec::new() };
+    case.until(&["a", "complete"]);
+    case.write("..2026_2/a.yaml", &(pod("a") + &pod("b")));
+    symlink("..2026_2", case.path("..data_tmp")).unwrap();
+    fs::rename(case.path("..data_tmp"), case.path("..data")).unwrap();
+    fs::remove_dir_all(case.path("..2026_1")).unwrap();
+    case.until(&["a", "b", "complete"]);
+    assert_eq!(case.history, ["+a", "+complete", "+b"]);
+}
+
+/// I-1.
+#[test]
+fn a_directory_that_is_away_takes_nothing_away() {
+    let mut case = Case::new(&[("a.yaml", &pod("a"))]);
+    case.until(&["a", "complete"]);
+    let aside = case.home.path().join("aside");
+    fs::rename(case.path(""), &aside).unwrap();
+    let problems = case.summary_until(|it| !it.problems.is_empty()).problems;
+    assert_eq!(problems[0].path, case.home.path().join("manifests").display().to_string());
+    write(&aside.join("b.yaml"), &pod("b"));
+    fs::rename(&aside, case.path("")).unwrap();
+    case.until(&["a", "b", "complete"]);
+    fs::remove_dir_all(case.path("")).unwrap();
+    case.summary_until(|it| !it.problems.is_empty());
+    case.write("c.yaml", &pod("c"));
+    case.until(&["c", "complete"]);
+    case.summary_until(|it| it.problems.is_empty());
+    let first = case.history.iter().position(|it| it == "-a").unwrap();
+    assert!(first > case.history.iter().position(|it| it == "+c").unwrap(), "{:?}", case.history);
+}
+
+#[test]
+fn a_conflict_lasts_until_one_of_the_two_is_removed() {
+    let mut case = Case::new(&[
+        ("a.yaml", &pod("a")),
+        ("b.yaml", &pod("a").replace("containers:", "nodeName: node-1, containers:")),
+    ]);
+    case.until(&["a", "complete"]);
+    assert_eq!(case.summary().count(Severity::Error), 1);
+    fs::remove_file(case.path("a.yaml")).unwrap();
+    let summary = case.summary_until(|it| it.problems.is_empty());
+    assert_eq!(summary.pods.len(), 1, "the other took over");
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_refused_by_name() {
+    let home = tempfile::tempdir().unwrap();
+    let error = Directory::begin(&home.path().join("x"), None, GRACE, Box::new(|_| {})).unwrap_err();
+    assert!(matches!(&error, Error::Unreadable { path, .. } if path.ends_with("x")), "{error}");
+    write(&home.path().join("file"), "");
+    assert!(Directory::begin(&home.path().join("file"), None, GRACE, Box::new(|_| {})).is_err());
+    assert!(check(&home.path().join("x")).is_err());
+}
+
+/// I-8.
+#[test]
+fn nothing_happens_while_nothing_changes() {
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path().join("manifests");
+    write(&root.join("deep/a.yaml"), &pod("a"));
+    let (sender, given) = channel();
+    let give = move |_| _ = sender.send(rustix::thread::gettid());
+    let _source = Directory::begin(&root, None, Duration::from_millis(50), Box::new(give)).unwrap();
+    write(&root.join("b.yaml"), &pod("b"));
+    let here = rustix::thread::gettid();
+    // The first is given by whoever began, the rest by the thread that watches.
+    let mut watcher = here;
+    while watcher == here {
+        watcher = given.recv_timeout(LONG).unwrap();
+    }
+    let wake_ups = || -> u64 {
+        let status = fs::read_to_string(format!("/proc/self/task/{}/status", watcher.as_raw_nonzero())).unwrap();
+        let count = status.lines().find_map(|it| it.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        count.trim().parse().unwrap()
+    };
+    let before = wake_ups();
+    // What is beside the directory or is no manifest's business wakes nobody.
+    for turn in 0..500 {
+        write(&home.path().join(format!("neighbor-{turn}")), "");
+        fs::read(root.join("b.yaml")).unwrap();
+    }
+    assert!(given.recv_timeout(Duration::from_millis(500)).is_err(), "nothing is given");
+    let woke = wake_ups() - before;
+    // It may still have been on its way to sleep, and have been put off while it was.
+    assert!(woke <= 3, "it woke {woke} times");
+}
+
+#[test]
+fn one_file_can_be_checked_whatever_it_is_called() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("manifest");
+    write(&path, "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\nspec:\n  containers: []\n  volume: []\n");
+    let summary = check(&path).unwrap();
+    assert_eq!((summary.files, summary.pods.len()), (1, 1));
+    let told: Vec<_> = summary.problems.iter().map(|it| (it.line, it.message.as_str())).collect();
+    assert_eq!(told[1], (Some(7), "spec.volume: there is no such field, so it is ignored; did you mean volumes?"));
+}
+
+#[test]
+fn names_of_temporary_files_are_passed_over() {
+    for name in ["a.yaml", "a.yml", "a.json", "a.b.yaml", "#a.yaml"] {
+        assert!(is_manifest(OsStr::new(name)), "{name}");
+    }
+    for name in
+        [".a.yaml", "..data", "a.yaml~", "a.yaml.swp", "a.yaml.tmp", "#a.yaml#", "4913", "a.txt", "yaml", "a.yaml.bak"]
+    {
+        assert!(!is_manifest(OsStr::new(name)), "{name}");
+    }
+}

@@ -1,0 +1,41 @@
+//! Who defines an object, and who of them is in force.
+
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+/// A place where an object is defined. Those of one file are next to each other, in the order of the file.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Place {
+    pub(super) file: Arc<Path>,
+    pub(super) index: usize,
+}
+
+/// All places where one object is defined.
+#[derive(Debug, Default)]
+pub(super) struct Claim {
+    places: BTreeSet<Place>,
+    /// The file that is in force.
+    holder: Option<Arc<Path>>,
+}
+
+impl Claim {
+    pub(super) fn add(&mut self, place: Place) {
+        self.places.insert(place);
+    }
+
+    /// This file does not define it any more.
+    pub(super) fn drop_file(&mut self, file: &Path) {
+        self.places.retain(|it| *it.file != *file);
+    }
+
+    /// The place that is in force: in the file that was, else in the first.
+    pub(super) fn settle(&mut self) -> Option<Place> {
+        let held = self.places.iter().find(|it| Some(&it.file) == self.holder.as_ref());
+        let winner = held.or(self.places.first()).cloned();
+        self.holder = winner.as_ref().map(|it| it.file.clone());
+        winner
+    }
+
+    pub(super) fn places(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter()
+    }
+}
