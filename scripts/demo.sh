@@ -49,7 +49,7 @@ outside() {
 
 color=auto
 pause=0
-bold='' dim='' plain=''
+bold='' dim='' blue='' plain=''
 if [ "$1" = --color ]; then
     color=always
     export LC_ALL=C.UTF-8
@@ -58,7 +58,7 @@ elif [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
     color=always
 fi
 if [ "$color" = always ]; then
-    bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'
+    bold=$'\e[1m' dim=$'\e[2m' blue=$'\e[34m' plain=$'\e[0m'
 fi
 [ ! -t 1 ] || pause=1
 
@@ -75,11 +75,16 @@ title() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
 # say TEXT: what happened between two commands.
 say() { printf '%s# %s%s\n' "$dim" "$*" "$plain"; }
 
-# show COMMAND [STATUS]: shows a command as if it were typed, runs it, and ends the demo if it ends otherwise.
+# prompt COMMAND: shows it as if it were typed.
+prompt() {
+    sleep "$pause"
+    printf '%s$%s %s%s%s\n' "$blue" "$plain" "$bold" "$1" "$plain"
+}
+
+# show COMMAND [STATUS]: shows a command and runs it; unless it ends as it should, this is the end.
 show() {
     local status=0
-    sleep "$pause"
-    printf '%s$ %s%s\n' "$bold" "$1" "$plain"
+    prompt "$1"
     eval "$1" 2>&1 || status=$?
     [ "$status" -eq "${2:-0}" ] || fail "'$1' ended with status $status, expected ${2:-0}"
 }
@@ -119,7 +124,7 @@ end() {
     if [ -n "$daemon" ]; then
         kill "$daemon" 2>/dev/null || true
         wait "$daemon" || true
-        if [ "$status" -ne 0 ]; then
+        if [ "$status" -eq 1 ]; then
             printf '%s\n' 'demo: the last lines of the log of the daemon:' >&2
             tail --lines 20 log >&2
         fi
@@ -135,7 +140,7 @@ trap 'exit 143' TERM HUP
 title '1. A daemon on a directory of manifests'
 show 'ls manifests'
 show 'windlass validate manifests'
-printf '%s$ windlass run --manifests manifests --root node &%s\n' "$bold" "$plain"
+prompt 'windlass run --manifests manifests --root node &'
 # If this script is killed, the daemon is told to end.
 setpriv --pdeathsig TERM "/proc/self/fd/$program" run --manifests manifests --root node 2>log &
 daemon=$!
@@ -211,7 +216,7 @@ say 'What the claim stands for stays:'
 show 'cat shop/orders'
 
 title '8. The daemon ends'
-printf '%s$ kill %%1; wait %%1%s\n' "$bold" "$plain"
+prompt 'kill %1; wait %1'
 kill "$daemon"
 wait "$daemon" || fail "the daemon ended with status $?"
 daemon=

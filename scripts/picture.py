@@ -22,7 +22,7 @@ PICTURES = [
 
 # What a line says on every machine at every time, in place of what it said this time.
 STEADY = [
-    (re.compile(r"\b\d+ ms after\b"), "a few ms after"),
+    (re.compile(r"\b\d+ ms after\b"), "milliseconds after"),
     (re.compile(r"\b(for|in) \d+s\b"), r"\1 1s"),
     (re.compile(r"\bfailed \d+ times\b"), "failed 2 times"),
     # Ages, which are the last column.
