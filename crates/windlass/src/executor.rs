@@ -19,7 +19,7 @@ use windlass_core::{
     operation::{Action, Cause, Done, Earlier, Obstacle, Outcome, Proof, Trouble},
     spec::{self, VolumeSpec},
 };
-use windlass_linux::{name::Name, ownership, remove, safe_path::Place, whole_file::Survives};
+use windlass_linux::{name::Name, ownership, remove, whole_file::Survives};
 
 use crate::{
     catalogue::Kind,
@@ -206,7 +206,7 @@ impl Executor {
             let intent = Record { state: record.intent(&self.boot), ..record.clone() };
             self.write(&key, &intent, trace(spec).survives())?;
         }
-        let task = Unpublish { spec, slot: &slot, made };
+        let task = Unpublish { spec, slot: &slot, made, recorded: before.is_some() };
         plugin_of(spec)?.unpublish(&self.scene, &task).map_err(|it| Failure { left: Left::Something, ..it })?;
         self.forget(&key)?;
         Ok(Ended::done(Done::Gone))
@@ -341,21 +341,22 @@ impl Executor {
     }
 
     /// Removes what windlass made of a pod's directory, if the pod is gone: empty directories alone (E-530..E-536). What
-    /// others put there stays, and so do its parents.
+    /// others put there stays, and so do its parents; that it is in the way is an error.
     pub(crate) fn remove_pod(&self, pod: &PodUid) -> Result<(), Failure> {
         let name = Name::new("metadata.uid", pod.as_str())?;
-        self.alone_with(pod, || {
+        let removed = self.alone_with(pod, || {
             if !self.is_live(pod)
                 && let Some(place) = self.scene.layout.find(&Path::new("pods").join(name.as_path()))?
             {
                 for directory in ["volumes", "volumeDevices", "volume-subpaths", "plugins"] {
                     remove::empty_directories(&place, &Name::new("directory", directory)?)?;
                 }
-                remove_if_empty(&self.scene.layout.pods()?, &name)?;
+                remove::empty_directories(&self.scene.layout.pods()?, &name)?;
             }
             Ok(())
-        })?;
-        self.forget_pod(pod)
+        });
+        self.forget_pod(pod)?;
+        removed
     }
 
     /// Removes what is left of a pod's records, if the pod is gone: empty directories.
@@ -386,14 +387,6 @@ impl Executor {
             pods.remove(pod);
         }
         result
-    }
-}
-
-/// A pod's directory can hold what is not windlass's to remove, such as the log of a container.
-fn remove_if_empty(pods: &Place, name: &Name) -> Result<(), remove::Error> {
-    match remove::empty_directories(pods, name) {
-        Err(remove::Error::Foreign { .. }) => Ok(()),
-        other => other,
     }
 }
 

@@ -133,8 +133,10 @@ pub struct Unpublish<'a> {
     pub spec: &'a VolumeSpec,
     /// Its place in the pod.
     pub slot: &'a Slot,
-    /// What was made there, if that is recorded.
+    /// What was made there in this boot, if that is recorded.
     pub made: Option<&'a Made>,
+    /// Whether there is any record of it.
+    pub recorded: bool,
 }
 
 /// What a stage or publish made.

@@ -87,7 +87,7 @@ fn a_directory_of_manifests_becomes_mounted_volumes_that_follow_it(case: &Case) 
         fs::read_to_string(case.volume("web-1", "downward-api", "labels").join("labels")).unwrap(),
         "app=\"shop\""
     );
-    assert_eq!(case.mounts().len(), 2, "cache and keys");
+    assert_eq!(case.mounts().len(), 3, "cache, keys and labels");
 
     case.manifest("web.yaml", &WEB.replace("blue", "green").replace("app: shop", "app: store"));
     until_reads(&color, "green");
@@ -192,7 +192,7 @@ fn nothing_is_taken_away_while_a_manifest_of_the_start_cannot_be_read(case: &Cas
     let daemon = case.start();
     case.manifest("third.yaml", &pod("third"));
     case.wait_mounted(&["third"]);
-    assert!(case.volume("other-1", "empty-dir", "data").exists() && case.mounts().len() == 2);
+    assert!(case.volume("other-1", "empty-dir", "data").exists() && case.mounts().len() == 3);
     let node = case.json(&["get", "node"]);
     let conditions = node["status"]["conditions"].as_array().unwrap();
     let complete = conditions.iter().find(|it| it["type"] == "SourceComplete").unwrap();

@@ -83,6 +83,7 @@ impl Volume {
     }
 
     pub(crate) fn unpublish(&self, case: &Case, made: Option<&Made>) -> Result<(), Failure> {
-        self.plugin().unpublish(&case.scene, &Unpublish { spec: &self.spec, slot: &self.slot, made })
+        self.plugin()
+            .unpublish(&case.scene, &Unpublish { spec: &self.spec, slot: &self.slot, made, recorded: made.is_some() })
     }
 }

@@ -165,7 +165,7 @@ impl Claimed {
     }
 
     pub(crate) fn unpublish(&self, made: Option<&Made>) -> Result<(), Failure> {
-        Local.unpublish(&self.scene, &Unpublish { spec: &self.spec, slot: &self.slot, made })
+        Local.unpublish(&self.scene, &Unpublish { spec: &self.spec, slot: &self.slot, made, recorded: made.is_some() })
     }
 
     pub(crate) fn unstage(&self) -> Result<(), Failure> {
