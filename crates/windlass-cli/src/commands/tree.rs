@@ -17,6 +17,7 @@ use crate::{
         lines::{Branch, Lines},
         paint::{Paint, Tone},
         plain, short,
+        table::{Cell, Table},
     },
     paths::Paths,
 };
@@ -67,20 +68,28 @@ async fn from_daemon(client: &Client, command: &Tree, names: &[&str], paint: Pai
 }
 
 fn pod(pod: &view::Pod, root: &str, paint: Paint) -> Branch {
-    let below = pod.status.volumes.iter().map(|it| volume(it, root, paint)).collect();
+    let root = Path::new(root);
+    let directory = root.join("pods").join(pod.metadata.uid.as_deref().unwrap_or_default());
+    let rows = pod.status.volumes.iter().map(|it| volume(it, &[&directory, root]));
+    let below = Table::bare(paint).rows(rows).lines().map(Branch::leaf).collect();
     let reason = mounted_condition(pod).map_or("Unknown", |it| it.reason.as_str());
     let status = match pod.status.phase {
         view::PodPhase::Wanted => paint.text(Tone::of(reason), &plain(reason)),
         other => paint.text(Tone::Waiting, &format!("{other:?}")),
     };
-    Branch { text: format!("{}  {status}", plain(&title(&pod.metadata))), below }
+    let mut text = format!("{}  {status}", plain(&title(&pod.metadata)));
+    // Said once, and not of each volume.
+    if pod.status.volumes.iter().any(|it| it.path.as_deref().is_some_and(|it| Path::new(it).starts_with(&directory))) {
+        let below_root = directory.strip_prefix(root).unwrap_or(&directory);
+        text.push_str(&format!("  {}", plain(&below_root.display().to_string())));
+    }
+    Branch { text, below }
 }
 
-fn volume(volume: &view::MountStatus, root: &str, paint: Paint) -> Branch {
+/// A volume, with its path below the first of these that it is in.
+fn volume(volume: &view::MountStatus, places: &[&Path]) -> Vec<Cell> {
     let kind = volume.plugin.as_deref().map_or("<unknown>", short);
-    let status = mount_status(volume);
-    let status = paint.text(Tone::of(status), &plain(status));
-    let path = volume.path.as_deref().map(|it| Path::new(it).strip_prefix(root).unwrap_or(Path::new(it)));
-    let path = path.map(|it| format!("  {}", plain(&it.display().to_string()))).unwrap_or_default();
-    Branch::leaf(format!("{}  {}  {status}{path}", plain(&volume.volume), plain(kind)))
+    let path = volume.path.as_deref().map(Path::new).unwrap_or(Path::new(""));
+    let path = places.iter().find_map(|it| path.strip_prefix(it).ok()).unwrap_or(path);
+    vec![(&volume.volume).into(), kind.into(), Cell::state(mount_status(volume)), path.display().to_string().into()]
 }

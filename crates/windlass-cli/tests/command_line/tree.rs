@@ -19,11 +19,11 @@ fn the_daemon_tells_pods_and_volumes() {
         daemon.print(&["tree", "-A"]),
         lines(&[
             "node-1  /var/lib/windlass",
-            "├── default/web  ObjectMissing",
-            "│   ├── data  empty-dir  Mounted  pods/uid-web/volumes/kubernetes.io~empty-dir/data",
-            "│   └── settings  configmap  ObjectMissing",
+            "├── default/web  ObjectMissing  pods/uid-web",
+            "│   ├── data       empty-dir   Mounted         volumes/kubernetes.io~empty-dir/data",
+            "│   └── settings   configmap   ObjectMissing",
             "└── shop/db  Leaving",
-            "    └── disk  local-volume  Mounted  pods/uid-web/volumes/kubernetes.io~local-volume/disk",
+            "    └── disk   local-volume   Mounted   pods/uid-web/volumes/kubernetes.io~local-volume/disk",
         ])
     );
     assert_eq!(daemon.print(&["tree", "pod/web"]).lines().count(), 4);

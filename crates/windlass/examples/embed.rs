@@ -1,7 +1,8 @@
-//! The first five minutes: the volumes of two pods on real mounts, told line by line as they come, change and go.
+//! A program that embeds windlass, in short: the volumes of two pods on real mounts, told line by line as they come,
+//! change and go.
 //!
-//! `make demo` runs it in a mount namespace of its own, so no other process sees what it mounts. It enters none by
-//! itself: whoever runs it as root elsewhere sees the mounts come and go in a temporary directory.
+//! It enters no mount namespace by itself: whoever runs it as root sees the mounts come and go in a temporary directory.
+//! Anybody else runs it as `unshare --map-root-user --mount cargo run --package windlass --example embed`.
 
 use std::{
     error::Error,
@@ -86,18 +87,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What can be done where mounting is refused.
 const REFUSED: &str =
-    "Mounting takes root, or a user namespace with all its rights, such as `make demo` makes where it may.";
+    "Mounting takes root, or a user namespace with all its rights, such as `unshare --map-root-user --mount` makes.";
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> ExitCode {
-    let told = demo(&mut io::stdout().lock());
+    let told = run(&mut io::stdout().lock());
     let Err(error) = told else { return ExitCode::SUCCESS };
     // A reader who has seen enough, such as `head`, is no failure.
     if error.downcast_ref::<io::Error>().is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("demo: {error}");
+    eprintln!("embed: {error}");
     let mut source = error.source();
     while let Some(it) = source {
         eprintln!("  because: {it}");
@@ -110,8 +111,8 @@ fn main() -> ExitCode {
 }
 
 /// Starts a node in a directory of its own, and leaves neither behind, however the story ends.
-fn demo(out: &mut impl Write) -> Result<()> {
-    let directory = tempfile::Builder::new().prefix("windlass-demo-").tempdir()?;
+fn run(out: &mut impl Write) -> Result<()> {
+    let directory = tempfile::Builder::new().prefix("windlass-embed-").tempdir()?;
     let root = directory.path().canonicalize()?.join("node");
     // A real node keeps its runtime directory in memory; here it goes at the end like everything else.
     let node = Node::builder(&root)
