@@ -36,7 +36,7 @@ pictures: setup-build ## Draw the pictures of the README anew from what the demo
 	@scripts/picture.py $(TARGET)/debug/windlass docs/pictures
 
 .PHONY: test
-test: setup-check format-check lint doc unit golden simulate deny ## Run every check: format, lints, docs, tests, golden cases, simulation, dependencies (SEEDS=n)
+test: setup-check format-check lint doc unit api golden containers package simulate deny ## Run every check: format, lints, docs, tests, API, golden cases, containers, package, simulation, dependencies (SEEDS=n)
 	@echo '==> all passed'
 
 .PHONY: sim
@@ -47,6 +47,12 @@ sim: setup-build ## Simulate many node lives (SEEDS=n FROM=first DAYS=n)
 golden: setup-check ## Compare what is mounted with what the kubelet mounts, as root (CASES="name ...")
 	@echo '==> golden'
 	@tests/golden/run.sh $(CASES)
+
+.PHONY: api
+api: setup-check ## Test the API against its contract with made-up requests
+	@echo '==> api'
+	@cargo build $(LOCKED) --package windlass-cli
+	@tests/api/run.sh $(TARGET)/debug/windlass
 
 .PHONY: containers
 containers: setup-check ## Give volumes to real containers of runc and podman, as root

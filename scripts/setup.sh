@@ -145,11 +145,12 @@ filesystems() {
     [ $# -eq 0 ] || install_packages "$@"
 }
 
-# The golden cases run only as root.
+# The golden cases run only as root, and the API is tested by a program in Python.
 golden() {
     root && have apt-get || return 0
     set --
     have python3 || set -- "$@" python3
+    python3 -c 'import ensurepip, venv' 2>/dev/null || set -- "$@" python3-venv
     have unshare || set -- "$@" util-linux
     [ $# -eq 0 ] || install_packages "$@"
 }

@@ -28,7 +28,7 @@ use windlass::{
 };
 use windlass_linux::{table, workers::Limits};
 
-use crate::{api, paths::Paths};
+use crate::{api, output, paths::Paths};
 
 /// Runs the daemon until it is told to end.
 pub(crate) fn run(settings: Box<Settings>, socket: Option<PathBuf>) -> anyhow::Result<ExitCode> {
@@ -36,7 +36,7 @@ pub(crate) fn run(settings: Box<Settings>, socket: Option<PathBuf>) -> anyhow::R
     let print = settings.print_config;
     let config = Settings { socket, ..*settings }.with_file(&paths)?.mean(&paths)?;
     if print {
-        print!("{}", serde_saphyr::to_string(&config.to_settings())?);
+        output::data(&output::yaml(&config.to_settings())?)?;
         return Ok(ExitCode::SUCCESS);
     }
     log::begin(&config)?;

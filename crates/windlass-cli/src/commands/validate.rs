@@ -1,10 +1,6 @@
 //! `windlass validate`: what is wrong with manifests, without a daemon. The daemon's own reader says it.
 
-use std::{
-    env,
-    io::{self, IsTerminal, Write},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use anyhow::Context;
 use serde::Serialize;
@@ -14,8 +10,12 @@ use windlass::{
 };
 
 use crate::{
-    args::{Color, Look, TextFormat, Validate},
+    args::{Look, TextFormat, Validate},
     exit,
+    output::{
+        self, count,
+        paint::{Paint, Tone},
+    },
 };
 
 /// What was found, as JSON or YAML.
@@ -31,22 +31,14 @@ pub(crate) fn run(command: &Validate, look: &Look) -> anyhow::Result<ExitCode> {
     let summary = directory::check(&command.path).context("validate manifests")?;
     let Summary { problems, files, pods, objects, .. } = &summary;
     let report = Report { problems, files: *files, pods: pods.len(), objects: *objects };
-    let mut out = io::stdout().lock();
     match command.output {
         TextFormat::Text => {
-            let color = match look.color {
-                Color::Auto => out.is_terminal() && env::var_os("NO_COLOR").is_none_or(|it| it.is_empty()),
-                Color::Always => true,
-                Color::Never => false,
-            };
-            for problem in problems {
-                writeln!(out, "{}", line(problem, color))?;
-            }
-            out.flush()?;
-            eprintln!("{}", total(&summary));
+            let paint = Paint::of(look);
+            output::data(&problems.iter().map(|it| line(it, paint) + "\n").collect::<String>())?;
+            output::note(&total(&summary));
         }
-        TextFormat::Json => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
-        TextFormat::Yaml => writeln!(out, "{}", serde_saphyr::to_string(&report)?.trim_end())?,
+        TextFormat::Json => output::data(&output::json(&report)?)?,
+        TextFormat::Yaml => output::data(&output::yaml(&report)?)?,
     }
     let errors = summary.count(Severity::Error);
     let failed = errors > 0 || command.strict && !problems.is_empty();
@@ -54,25 +46,21 @@ pub(crate) fn run(command: &Validate, look: &Look) -> anyhow::Result<ExitCode> {
 }
 
 /// A problem as compilers tell one: `FILE:LINE: error: OBJECT: text`.
-fn line(problem: &Problem, color: bool) -> String {
+fn line(problem: &Problem, paint: Paint) -> String {
     let Problem { severity, path, line, object, message } = problem;
-    let (severity, begin) = match severity {
-        Severity::Error => ("error", "\x1b[31m"),
-        Severity::Warning => ("warning", "\x1b[33m"),
-        Severity::NotOurs => ("note", ""),
+    let (severity, tone) = match severity {
+        Severity::Error => ("error", Tone::Bad),
+        Severity::Warning => ("warning", Tone::Waiting),
+        Severity::NotOurs => ("note", Tone::Plain),
     };
-    let (begin, end) = if color && !begin.is_empty() { (begin, "\x1b[0m") } else { ("", "") };
+    let severity = paint.text(tone, severity);
     let line = line.map(|it| format!(":{it}")).unwrap_or_default();
     let object = object.as_ref().map(|it| format!("{it}: ")).unwrap_or_default();
-    format!("{path}{line}: {begin}{severity}{end}: {object}{message}")
+    format!("{path}{line}: {severity}: {object}{message}")
 }
 
 /// All of it in one line: `12 files, 8 pods, 20 objects: 1 error, 2 warnings`.
 fn total(summary: &Summary) -> String {
-    let count = |number: usize, one: &str| match number {
-        1 => format!("1 {one}"),
-        _ => format!("{number} {one}s"),
-    };
     format!(
         "{}, {}, {}: {}, {}",
         count(summary.files, "file"),
@@ -86,6 +74,7 @@ fn total(summary: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Color;
 
     #[test]
     fn a_problem_is_told_as_compilers_tell_it() {
@@ -96,9 +85,10 @@ mod tests {
             object: Some("Pod default/web".into()),
             message: "spec: it is missing".into(),
         };
-        assert_eq!(line(&problem, false), "web.yaml:3: error: Pod default/web: spec: it is missing");
+        let paint = |color| Paint::of(&Look { color });
+        assert_eq!(line(&problem, paint(Color::Never)), "web.yaml:3: error: Pod default/web: spec: it is missing");
         let bare = Problem { line: None, object: None, severity: Severity::Warning, ..problem };
-        assert_eq!(line(&bare, true), "web.yaml: \u{1b}[33mwarning\u{1b}[0m: spec: it is missing");
+        assert_eq!(line(&bare, paint(Color::Always)), "web.yaml: \u{1b}[33mwarning\u{1b}[0m: spec: it is missing");
     }
 
     #[test]
