@@ -103,3 +103,11 @@ fn a_path_that_does_not_exist_is_an_error() {
     assert!(stderr.contains("nowhere") && stderr.contains("No such file"), "{stderr}");
     assert_eq!(validate(home.path(), &[]).0, Some(2), "wrong usage");
 }
+
+#[test]
+fn the_examples_are_without_fault() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (code, out, error) = validate(&repository, &["--strict", "examples"]);
+    assert_eq!((code, out.as_str()), (Some(0), ""), "{error}");
+    assert!(error.contains("1 pod, 5 objects"), "{error}");
+}
