@@ -152,7 +152,7 @@ pub(crate) fn web(source: Value) -> Value {
 }
 
 /// The config map `settings`.
-pub(crate) fn settings(data: Value) -> Value {
+pub(crate) fn settings(data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": data})
 }
 
