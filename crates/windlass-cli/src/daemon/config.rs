@@ -333,7 +333,7 @@ fn parse(text: &str) -> anyhow::Result<Settings> {
     let value: serde_json::Value = serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!("{error}"))?;
     let serde_json::Value::Object(given) = value else { bail!("it is no list of names and values") };
     let known: Vec<String> = known();
-    for key in given.keys().filter(|it| !known.contains(it)) {
+    if let Some(key) = given.keys().find(|it| !known.contains(it)) {
         let near =
             known.iter().map(|it| (strsim::jaro_winkler(key, it), it)).max_by(|one, other| one.0.total_cmp(&other.0));
         match near.filter(|(likeness, _)| *likeness > 0.75) {
