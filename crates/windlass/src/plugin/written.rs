@@ -18,6 +18,7 @@ use windlass_linux::{
     atomic_dir::{self, Contents},
     name::{Name, Relative},
     safe_path::{Mounts, Place},
+    usage,
 };
 
 use super::{
@@ -48,7 +49,7 @@ impl Plugin for Written {
         let scratch = empty_dir::set_up(scene, task.slot, Marker::Wrapped, &medium, task.want)?;
         match write(&scratch.root, &contents, &nested) {
             Ok(hidden) => tell_hidden(scene, task, &hidden),
-            Err(failure) => return Err(undone(scene, task, &scratch.made, failure)),
+            Err(failure) => return Err(undone(scene, task, &scratch.made, with_room(failure, &scratch.root))),
         }
         Ok(Made { refresh_at, ..scratch.made })
     }
@@ -98,6 +99,17 @@ fn tell_hidden(scene: &Scene, task: &Publish<'_>, hidden: &[Name]) {
     scene.tell.warning(task.uid, "HiddenVolumeFiles", text);
 }
 
+/// A file system is full of bytes or full of files, and the kernel has one word for both.
+fn with_room(failure: Failure, root: &Place) -> Failure {
+    match (&failure.cause, usage::statfs(root)) {
+        (Cause::Node(Obstacle::NoSpace), Ok(space)) => {
+            let (bytes, inodes) = (space.available_bytes, space.inodes_free);
+            failure.noting(format!("the file system has {bytes} bytes and {inodes} inodes left"))
+        }
+        _ => failure,
+    }
+}
+
 /// What could not be written is taken away again if it is new. What a pod has stays as it was before this call.
 fn undone(scene: &Scene, task: &Publish<'_>, made: &Made, failure: Failure) -> Failure {
     let left = match task.after {
@@ -119,7 +131,8 @@ fn refused(error: &payload::Error) -> Failure {
         None if error.wants_token() => Cause::Node(Obstacle::TokenMissing),
         None => Cause::Node(Obstacle::InputInvalid),
     };
+    let text = error.to_string();
     // The kubelet does not say in which object a key is missing.
-    let note = error.waits_on().map(ToString::to_string).unwrap_or_default();
-    Failure::refused(cause, error.to_string()).noting(note)
+    let object = error.waits_on().map(ToString::to_string).filter(|it| !text.contains(it));
+    Failure::refused(cause, text).noting(object.unwrap_or_default())
 }

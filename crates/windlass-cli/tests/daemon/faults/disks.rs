@@ -61,7 +61,7 @@ impl Drop for Disk {
 }
 
 /// The volume has this type of file system, and then the right one; meanwhile the device may be mended.
-fn is_named(case: &Case, fault: &Fault, disk: Disk, kind: &str, pod: &Value, mend: impl Fn(&Disk)) {
+fn is_named(case: &Case, fault: &Fault, disk: &Disk, kind: &str, pod: &Value, mend: impl Fn(&Disk)) {
     let volume =
         |kind: &str| claimed(json!({"local": {"path": disk.path, "fsType": kind}, "volumeMode": "Filesystem"}));
     let [wrong, claimed] = volume(kind);
@@ -70,7 +70,7 @@ fn is_named(case: &Case, fault: &Fault, disk: Disk, kind: &str, pod: &Value, men
     put(case, "pod.yaml", &[pod]);
     let daemon = case.start();
     fault.is_named(case, "web", "data", &[]);
-    mend(&disk);
+    mend(disk);
     put(case, "disk.yaml", &[&right, &claimed]);
     put(case, "pod.yaml", &[&web(claim())]);
     case.wait_mounted(&["web"]);
@@ -83,13 +83,13 @@ fn is_named(case: &Case, fault: &Fault, disk: Disk, kind: &str, pod: &Value, men
 fn a_device_with_another_file_system(case: &Case, fault: &Fault) {
     let Some(disk) = Disk::new(case) else { return };
     disk.run("mkfs.ext4", &["-q"]);
-    is_named(case, fault, disk, "iso9660", &web(claim()), |_| {});
+    is_named(case, fault, &disk, "iso9660", &web(claim()), |_| {});
 }
 
 fn an_empty_device_that_may_only_be_read(case: &Case, fault: &Fault) {
     let Some(disk) = Disk::new(case) else { return };
     let pod = web(json!({"persistentVolumeClaim": {"claimName": "data", "readOnly": true}}));
-    is_named(case, fault, disk, "ext4", &pod, |_| {});
+    is_named(case, fault, &disk, "ext4", &pod, |_| {});
 }
 
 fn a_file_system_that_is_damaged(case: &Case, fault: &Fault) {
@@ -98,15 +98,15 @@ fn a_file_system_that_is_damaged(case: &Case, fault: &Fault) {
     for request in ["clri <2>", "set_super_value state 0"] {
         disk.run("debugfs", &["-w", "-R", request]);
     }
-    is_named(case, fault, disk, "ext4", &web(claim()), |disk| disk.run("mkfs.ext4", &["-q", "-F"]));
+    is_named(case, fault, &disk, "ext4", &web(claim()), |disk| disk.run("mkfs.ext4", &["-q", "-F"]));
 }
 
 fn a_program_to_format_with_that_is_missing(case: &Case, fault: &Fault) {
     let Some(disk) = Disk::new(case) else { return };
-    is_named(case, fault, disk, "no-such-type", &web(claim()), |_| {});
+    is_named(case, fault, &disk, "no-such-type", &web(claim()), |_| {});
 }
 
 fn a_type_of_file_system_that_cannot_be(case: &Case, fault: &Fault) {
     let Some(disk) = Disk::new(case) else { return };
-    is_named(case, fault, disk, "../../bin/sh", &web(claim()), |_| {});
+    is_named(case, fault, &disk, "../../bin/sh", &web(claim()), |_| {});
 }

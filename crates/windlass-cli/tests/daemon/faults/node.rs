@@ -37,14 +37,14 @@ fn a_manifest_that_makes_no_sense(case: &Case, fault: &Fault) {
     case.manifest("broken.yaml", "apiVersion: v1\nkind: [\n");
     daemon.until_logged("broken.yaml");
     is_described(case, fault);
-    case.manifest("broken.yaml", &settings(json!({})).to_string());
+    case.manifest("broken.yaml", &settings(&json!({})).to_string());
     daemon.until_logged("all manifests are in force");
     assert!(daemon.stop().success());
 }
 
 fn two_objects_of_one_name(case: &Case, fault: &Fault) {
     for file in ["one.yaml", "two.yaml"] {
-        put(case, file, &[&settings(json!({"file": file}))]);
+        put(case, file, &[&settings(&json!({"file": file}))]);
     }
     let daemon = case.start();
     daemon.until_logged("two.yaml");

@@ -31,7 +31,7 @@ fn is_made_good(case: &Case, fault: &Fault, pod: &Value, names: &[&str], missing
 /// The pod is as the first, and then as the second, with which nothing is wrong.
 fn is_corrected(case: &Case, fault: &Fault, wrong: &Value, right: &Value) {
     put(case, "pod.yaml", &[wrong]);
-    put(case, "settings.yaml", &[&settings(json!({"color": "blue"}))]);
+    put(case, "settings.yaml", &[&settings(&json!({"color": "blue"}))]);
     let daemon = case.start();
     fault.is_named(case, "web", "data", &[]);
     put(case, "pod.yaml", &[right]);
@@ -39,37 +39,37 @@ fn is_corrected(case: &Case, fault: &Fault, wrong: &Value, right: &Value) {
     assert!(daemon.stop().success());
 }
 
-fn secret(data: Value) -> Value {
+fn secret(data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": data})
 }
 
 fn a_config_map_that_is_missing(case: &Case, fault: &Fault) {
     let pod = web(json!({"configMap": {"name": "settings"}}));
-    is_made_good(case, fault, &pod, &["settings"], &settings(json!({"color": "blue"})));
+    is_made_good(case, fault, &pod, &["settings"], &settings(&json!({"color": "blue"})));
 }
 
 fn a_secret_that_is_missing(case: &Case, fault: &Fault) {
     let pod = web(json!({"secret": {"secretName": "keys"}}));
-    is_made_good(case, fault, &pod, &["keys"], &secret(json!({"password": "hunter2"})));
+    is_made_good(case, fault, &pod, &["keys"], &secret(&json!({"password": "hunter2"})));
 }
 
 fn a_key_that_a_config_map_lacks(case: &Case, fault: &Fault) {
     let items = json!([{"key": "color", "path": "color"}]);
-    put(case, "missing.yaml", &[&settings(json!({"size": "large"}))]);
+    put(case, "missing.yaml", &[&settings(&json!({"size": "large"}))]);
     let pod = web(json!({"configMap": {"name": "settings", "items": items}}));
-    is_made_good(case, fault, &pod, &["color", "settings"], &settings(json!({"color": "blue"})));
+    is_made_good(case, fault, &pod, &["color", "settings"], &settings(&json!({"color": "blue"})));
 }
 
 /// I-12: what is named is the key, and never what is in the others.
 fn a_key_that_a_secret_lacks(case: &Case, fault: &Fault) {
     let items = json!([{"key": "token", "path": "token"}]);
-    put(case, "missing.yaml", &[&secret(json!({"password": "hunter2"}))]);
+    put(case, "missing.yaml", &[&secret(&json!({"password": "hunter2"}))]);
     put(case, "pod.yaml", &[&web(json!({"secret": {"secretName": "keys", "items": items}}))]);
     let daemon = case.start();
     fault.is_named(case, "web", "data", &["token", "keys"]);
     let told = case.ask(&["explain", "web"]) + &case.ask(&["events", "-o", "json"]) + &daemon.log();
     assert!(!told.contains("hunter2"), "{told}");
-    put(case, "missing.yaml", &[&secret(json!({"token": "hunter3"}))]);
+    put(case, "missing.yaml", &[&secret(&json!({"token": "hunter3"}))]);
     case.wait_mounted(&["web"]);
     assert!(daemon.stop().success());
 }
@@ -81,13 +81,13 @@ fn a_source_of_a_projected_volume_that_is_missing(case: &Case, fault: &Fault) {
         {"secret": {"name": "optional", "optional": true}},
     ]);
     let pod = web(json!({"projected": {"sources": sources}}));
-    is_made_good(case, fault, &pod, &["settings"], &settings(json!({"color": "blue"})));
+    is_made_good(case, fault, &pod, &["settings"], &settings(&json!({"color": "blue"})));
 }
 
 fn a_key_that_cannot_be_a_file(case: &Case, fault: &Fault) {
-    put(case, "missing.yaml", &[&settings(json!({"color/dark": "blue"}))]);
+    put(case, "missing.yaml", &[&settings(&json!({"color/dark": "blue"}))]);
     let pod = web(json!({"configMap": {"name": "settings"}}));
-    is_made_good(case, fault, &pod, &["settings"], &settings(json!({"color": "blue"})));
+    is_made_good(case, fault, &pod, &["settings"], &settings(&json!({"color": "blue"})));
 }
 
 fn an_item_path_that_leads_out_of_its_volume(case: &Case, fault: &Fault) {

@@ -75,7 +75,7 @@ fn a_file_where_only_volumes_belong(case: &Case, fault: &Fault) {
 
 /// I-5.
 fn a_file_that_somebody_put_into_a_written_volume(case: &Case, fault: &Fault) {
-    put(case, "settings.yaml", &[&settings(json!({"color": "blue"}))]);
+    put(case, "settings.yaml", &[&settings(&json!({"color": "blue"}))]);
     put(case, "pod.yaml", &[&web(json!({"configMap": {"name": "settings"}}))]);
     let daemon = case.start();
     case.wait_mounted(&["web"]);

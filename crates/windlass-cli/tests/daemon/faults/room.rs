@@ -25,7 +25,7 @@ fn remount(case: &Case, flags: MountFlags, options: &str) {
 /// A pod whose config map the root has no room for, until it gets these options.
 fn is_full(case: &Case, fault: &Fault, before: &str, content: Value, after: &str) {
     root(case, before);
-    put(case, "settings.yaml", &[&settings(content)]);
+    put(case, "settings.yaml", &[&settings(&content)]);
     put(case, "pod.yaml", &[&web(json!({"configMap": {"name": "settings"}}))]);
     let daemon = case.start();
     fault.is_named(case, "web", "data", &[case.path("root").to_str().unwrap()]);
