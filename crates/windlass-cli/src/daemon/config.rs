@@ -92,7 +92,7 @@ pub(crate) struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) connections_max: Option<usize>,
 
-    /// How many threads work on volumes at most [default: 256]
+    /// How many threads work on volumes at most [default: 512]
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) threads_max: Option<usize>,
