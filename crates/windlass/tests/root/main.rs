@@ -12,7 +12,7 @@ mod local;
 #[expect(dead_code, reason = "some of it is for directories")]
 mod claimed;
 #[path = "../real/namespace.rs"]
-#[expect(dead_code, reason = "some of it is for other plugins")]
+#[expect(dead_code, unused_imports, reason = "some of it is for other plugins")]
 mod namespace;
 
 fn main() {

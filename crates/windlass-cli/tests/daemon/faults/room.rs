@@ -23,9 +23,9 @@ fn remount(case: &Case, flags: MountFlags, options: &str) {
 }
 
 /// A pod whose config map the root has no room for, until it gets these options.
-fn is_full(case: &Case, fault: &Fault, before: &str, content: Value, after: &str) {
+fn is_full(case: &Case, fault: &Fault, before: &str, content: &Value, after: &str) {
     root(case, before);
-    put(case, "settings.yaml", &[&settings(&content)]);
+    put(case, "settings.yaml", &[&settings(content)]);
     put(case, "pod.yaml", &[&web(json!({"configMap": {"name": "settings"}}))]);
     let daemon = case.start();
     fault.is_named(case, "web", "data", &[case.path("root").to_str().unwrap()]);
@@ -35,12 +35,12 @@ fn is_full(case: &Case, fault: &Fault, before: &str, content: Value, after: &str
 }
 
 fn a_root_without_room(case: &Case, fault: &Fault) {
-    is_full(case, fault, "size=512k", json!({"large": "x".repeat(900 << 10)}), "size=64m");
+    is_full(case, fault, "size=512k", &json!({"large": "x".repeat(900 << 10)}), "size=64m");
 }
 
 fn a_root_without_inodes(case: &Case, fault: &Fault) {
     let keys: Map<String, Value> = (0..100).map(|it| (format!("key-{it}"), "x".into())).collect();
-    is_full(case, fault, "nr_inodes=64", keys.into(), "nr_inodes=4096");
+    is_full(case, fault, "nr_inodes=64", &keys.into(), "nr_inodes=4096");
 }
 
 fn a_root_that_can_only_be_read(case: &Case, fault: &Fault) {
