@@ -110,7 +110,10 @@ impl Daemon {
                 }
             }
         };
-        tracing::info!(signal = name, "ending, the volumes stay mounted");
+        match self.rootless {
+            false => tracing::info!(signal = name, "ending, the volumes stay mounted"),
+            true => tracing::info!(signal = name, "ending, and the mounts with the namespace of this process"),
+        }
         service::tell(&[NotifyState::Stopping]);
         let _ = stop.send(true);
         tokio::select! {

@@ -14,7 +14,10 @@ use windlass_core::{
     reason::Code,
 };
 
-use super::{config::Config, shared::Shared};
+use super::{
+    config::{Config, LogFormat},
+    shared::Shared,
+};
 
 /// Follows the changes until the node ends.
 pub(crate) async fn follow(mut changes: Changes, shared: Arc<Shared>, config: Config) {
@@ -102,12 +105,17 @@ impl Follower {
         };
         let title = self.title(uid).await;
         let pod = &*title;
+        // Whoever reads the journal does not see the fields.
+        let subject = match self.config.log_format {
+            LogFormat::Journald => format!("pod {pod}, volume {volume}: "),
+            LogFormat::Text | LogFormat::Json => String::new(),
+        };
         match tone(code) {
-            Line::Passing => tracing::debug!(pod, volume, state, "{}", code.meaning()),
-            Line::Settled => tracing::info!(pod, volume, state, "{}", code.meaning()),
+            Line::Passing => tracing::debug!(pod, volume, state, "{subject}{}", code.meaning()),
+            Line::Settled => tracing::info!(pod, volume, state, "{subject}{}", code.meaning()),
             Line::Waiting => {
                 let why = self.why(uid, volume).await;
-                tracing::warn!(pod, volume, state, "{}", why.as_deref().unwrap_or(code.meaning()));
+                tracing::warn!(pod, volume, state, "{subject}{}", why.as_deref().unwrap_or(code.meaning()));
             }
         }
     }
