@@ -201,7 +201,7 @@ fn describe_node(node: &view::Node, style: Style) -> String {
                 "Started",
                 format!(
                     "{} ({} ago)",
-                    status.started.round(jiff::Unit::Second).unwrap_or(status.started),
+                    Timestamp::from_second(status.started.as_second()).unwrap_or(status.started),
                     age(status.started, style.now)
                 ),
             ),
