@@ -29,7 +29,7 @@ STEADY = [
     (re.compile(r"(?<= )\d+s$"), "1s"),
 ]
 
-COLUMNS = 100
+COLUMNS = 112
 FONT_SIZE = 14
 # A character of nearly every monospaced font is this wide; each run of text is stretched to it where one is not.
 CHARACTER = FONT_SIZE * 0.6
@@ -98,17 +98,18 @@ def runs(line):
 
 
 def rows(lines):
-    """What a terminal shows of these lines: each no longer than it is wide, as lists of column, text and attributes."""
+    """These lines as lists of column, text and attributes. Those that are too long are broken between words, and go on
+    below their first."""
     for line in lines:
         row, column = [], 0
+        begin = re.match(r"\W*", ESCAPE.sub("", line)).end()
         for text, attributes in runs(line):
-            while text:
-                if column == COLUMNS:
-                    yield row
-                    row, column = [], 0
-                piece, text = text[: COLUMNS - column], text[COLUMNS - column :]
-                row.append((column, piece, attributes))
-                column += len(piece)
+            while len(text) > COLUMNS - column:
+                end = text.rfind(" ", 0, COLUMNS - column) + 1 or COLUMNS - column
+                yield [*row, (column, text[:end], attributes)]
+                row, column, text = [], begin, text[end:]
+            row.append((column, text, attributes))
+            column += len(text)
         yield row
 
 
