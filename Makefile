@@ -26,7 +26,7 @@ help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: setup-build ## Show volumes of pods come, change and go, on real mounts that nobody else sees
+demo: setup-demo ## Show volumes of pods come, change and go, on real mounts that nobody else sees
 	@cargo build $(LOCKED) --package windlass-cli
 	@scripts/demo.sh $(TARGET)/debug/windlass
 
@@ -128,6 +128,6 @@ deny:
 
 # What the commands need. Quick and silent when it is there.
 
-.PHONY: setup-build setup-check
-setup-build setup-check: setup-%:
+.PHONY: setup-build setup-demo setup-check
+setup-build setup-demo setup-check: setup-%:
 	@scripts/setup.sh $*

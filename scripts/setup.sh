@@ -2,6 +2,7 @@
 # Makes sure that what the Makefile's commands need is there, and says nothing when it is.
 #
 #   scripts/setup.sh build    Rust, a C compiler and linker, certificates for crates.io
+#   scripts/setup.sh demo     the same, and what the demo needs
 #   scripts/setup.sh check    the same, rustfmt and clippy, and for root what its tests need
 #
 # What Debian and Ubuntu have as a package is installed when this runs as root; otherwise it is named with the command
@@ -165,8 +166,17 @@ containers() {
     [ $# -eq 0 ] || install_packages "$@"
 }
 
+# The demo makes a key to sign tokens with, and its namespace.
+demo() {
+    set --
+    have openssl || set -- "$@" openssl
+    have unshare && have setpriv || set -- "$@" util-linux
+    [ $# -eq 0 ] || install_packages "$@"
+}
+
 case ${1:-} in
     build) rust; system ;;
+    demo) rust; system; demo ;;
     check) rust; system; lints; filesystems; golden; containers ;;
-    *) fail "usage: scripts/setup.sh build|check" ;;
+    *) fail "usage: scripts/setup.sh build|demo|check" ;;
 esac
