@@ -211,6 +211,10 @@ fn nothing_is_taken_away_while_a_manifest_of_the_start_cannot_be_read(case: &Cas
 fn what_is_not_ours_is_listed_and_left_alone(case: &Case) {
     let foreign = case.path("root/pods/old-1/volumes/kubernetes.io~empty-dir");
     fs::create_dir_all(&foreign).unwrap();
+    // It looks like scratch space, but neither a record nor a note tells that a pod was ever given it.
+    let unknown = case.volume("old-2", "empty-dir", "scratch");
+    fs::create_dir_all(&unknown).unwrap();
+    fs::write(unknown.join("precious"), "data").unwrap();
     fs::create_dir_all(case.path("root/pods/old-1/etc")).unwrap();
     fs::write(case.path("root/pods/old-1/etc/precious"), "data").unwrap();
     let daemon = case.start();
@@ -219,6 +223,8 @@ fn what_is_not_ours_is_listed_and_left_alone(case: &Case) {
     let problems = node["status"]["problems"].as_array().unwrap();
     assert!(problems.iter().any(|it| it["severity"] == "NotOurs" && it.to_string().contains("old-1")), "{node}");
     assert_eq!(fs::read_to_string(case.path("root/pods/old-1/etc/precious")).unwrap(), "data");
+    case.until_reason("old-2", "scratch", "InTheWay");
+    assert_eq!(fs::read_to_string(unknown.join("precious")).unwrap(), "data");
     assert!(daemon.stop().success());
 }
 

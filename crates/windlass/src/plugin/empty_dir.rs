@@ -309,7 +309,20 @@ pub(super) fn tear_down(
     made: Option<&Made>,
     ours: impl FnMut(remove::Entry<'_>) -> bool,
 ) -> Result<(), Failure> {
-    marker.remove(&scene.layout, slot)?;
+    // Where no record tells that a pod was given this, the note does, and goes last.
+    if made.is_some() {
+        marker.remove(&scene.layout, slot)?;
+    }
+    take_away(scene, slot, made, ours)?;
+    marker.remove(&scene.layout, slot)
+}
+
+fn take_away(
+    scene: &Scene,
+    slot: &Slot,
+    made: Option<&Made>,
+    ours: impl FnMut(remove::Entry<'_>) -> bool,
+) -> Result<(), Failure> {
     let Some(parent) = scene.layout.find(&slot.parent())? else { return Ok(()) };
     let unmounted = unmount(scene, slot, made)?;
     let was_mount = unmounted

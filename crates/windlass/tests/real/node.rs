@@ -369,6 +369,7 @@ fn a_new_process_takes_away_what_nobody_wants_any_more(case: &Case) {
     // A pod that a kubelet left: directories without records.
     case.directory("node/pods/kubelets/volumes/kubernetes.io~empty-dir/old");
     case.file("node/pods/kubelets/volumes/kubernetes.io~empty-dir/old/data", "scratch");
+    case.file("node/pods/kubelets/plugins/kubernetes.io~empty-dir/old/ready", "");
 
     let node = start(case);
     let mut changes = node.changes_since_start().unwrap();
