@@ -223,7 +223,7 @@ fn what_is_not_ours_is_listed_and_left_alone(case: &Case) {
     let problems = node["status"]["problems"].as_array().unwrap();
     assert!(problems.iter().any(|it| it["severity"] == "NotOurs" && it.to_string().contains("old-1")), "{node}");
     assert_eq!(fs::read_to_string(case.path("root/pods/old-1/etc/precious")).unwrap(), "data");
-    case.until_reason("old-2", "scratch", "InTheWay");
+    case.until_reason("old-2", "scratch", |it| it["code"] == "InTheWay");
     assert_eq!(fs::read_to_string(unknown.join("precious")).unwrap(), "data");
     assert!(daemon.stop().success());
 }
