@@ -46,7 +46,10 @@ pub(crate) fn run(settings: Box<Settings>, socket: Option<PathBuf>) -> anyhow::R
         namespace::enter()?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    runtime.block_on(Daemon { config, rootless }.run())
+    let done = runtime.block_on(Arc::new(Daemon { config, rootless }).run());
+    // Whoever hangs in a file system is not waited for (I-6).
+    runtime.shutdown_background();
+    done
 }
 
 struct Daemon {
@@ -55,7 +58,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    async fn run(self) -> anyhow::Result<ExitCode> {
+    async fn run(self: Arc<Self>) -> anyhow::Result<ExitCode> {
         let config = &self.config;
         // Before anything is begun that they should end in order.
         let mut signals = Signals::listen()?;
@@ -63,7 +66,9 @@ impl Daemon {
             // Before the node keeps something of its own there, in a directory that nobody else can enter.
             api::make_directory(&config.socket)?;
         }
-        let node = self.start()?;
+        let daemon = self.clone();
+        let Some(node) = signals.unless(move || daemon.start()).await else { return Ok(ExitCode::SUCCESS) };
+        let node = node?;
         // Whoever has the root may have the socket, so this comes after the lock.
         let socket = match config.once {
             None => Some(api::bind(&config.socket, config.socket_group.as_deref())?),
@@ -71,7 +76,15 @@ impl Daemon {
         };
         let follow = node.changes_since_start().unwrap_or_else(|| node.changes());
         let once = node.changes();
-        let source = Directory::watch(&config.manifests, &node)?;
+        let journal = Arc::new(Journal::new());
+        // Begins before the manifests are read, for that brings more news than can be kept for later.
+        tokio::spawn(follow::follow(follow, node.clone(), journal.clone(), config.clone()));
+        let (manifests, given) = (config.manifests.clone(), node.clone());
+        let Some(source) = signals.unless(move || Directory::watch(&manifests, &given)).await else {
+            self.end(&node, &mut signals).await;
+            return Ok(ExitCode::SUCCESS);
+        };
+        let source = source?;
         let about = About {
             node_name: config.node_name.clone(),
             root: config.root.clone(),
@@ -79,9 +92,8 @@ impl Daemon {
             rootless: self.rootless,
             started: Timestamp::now(),
         };
-        let shared = Arc::new(Shared { node, source, journal: Journal::new(), about });
+        let shared = Arc::new(Shared { node, source, journal, about });
         self.greet();
-        tokio::spawn(follow::follow(follow, shared.clone(), config.clone()));
         tokio::spawn(follow::follow_source(shared.clone()));
         let Some((listener, file)) = socket else {
             let within = config.once.unwrap_or_default();
@@ -89,11 +101,11 @@ impl Daemon {
                 code = once::bring_up(&shared, once, within) => code,
                 name = signals.end() => {
                     tracing::info!(signal = name, "ending");
-                    ExitCode::from(crate::exit::NOT_YET)
+                    Ok(ExitCode::from(crate::exit::NOT_YET))
                 }
             };
-            self.end(&shared.node).await;
-            return Ok(code);
+            self.end(&shared.node, &mut signals).await;
+            return code;
         };
         drop(once);
         let (stop, stopped) = watch::channel(false);
@@ -118,11 +130,10 @@ impl Daemon {
         let _ = stop.send(true);
         tokio::select! {
             _ = served => {}
-            // Whoever asks twice is in a hurry.
             _ = signals.end() => {}
         }
         drop(file);
-        self.end(&shared.node).await;
+        self.end(&shared.node, &mut signals).await;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -174,11 +185,16 @@ impl Daemon {
         }
     }
 
-    async fn end(&self, node: &Node) {
-        let running = node.clone().stop(self.config.stop_timeout).await;
-        match running {
-            0 => tracing::info!("ended"),
-            _ => tracing::warn!(running, "ended while operations ran; the next start recovers from them"),
+    async fn end(&self, node: &Node, signals: &mut Signals) {
+        tokio::select! {
+            running = node.clone().stop(self.config.stop_timeout) => match running {
+                0 => tracing::info!("ended"),
+                _ => tracing::warn!(running, "ended while operations ran; the next start recovers from them"),
+            },
+            // Whoever asks twice is in a hurry.
+            name = signals.end() => {
+                tracing::warn!(signal = name, "ended at once; the next start recovers from what ran");
+            }
         }
     }
 }
@@ -218,6 +234,17 @@ impl Signals {
             _ = self.terminate.recv() => Told::End("SIGTERM"),
             _ = self.interrupt.recv() => Told::End("SIGINT"),
             _ = self.hangup.recv() => Told::Reread,
+        }
+    }
+
+    /// Does something that may block, elsewhere; `None` if somebody wants us to end before it is done.
+    async fn unless<T: Send + 'static>(&mut self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        tokio::select! {
+            done = tokio::task::spawn_blocking(work) => done.ok(),
+            name = self.end() => {
+                tracing::info!(signal = name, "ending before all is read");
+                None
+            }
         }
     }
 

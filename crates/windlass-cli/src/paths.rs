@@ -31,12 +31,13 @@ impl Paths {
         let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
         let home = absolute("HOME").unwrap_or_else(|| "/".into());
         let config = absolute("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")).join("windlass");
-        let user = rustix::process::geteuid().as_raw();
         Self {
             root: absolute("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share")).join("windlass"),
             manifests: config.join("manifests"),
+            // Elsewhere than in the user's own directories somebody else could be there first.
             runtime: absolute("XDG_RUNTIME_DIR")
-                .unwrap_or_else(|| env::temp_dir().join(format!("windlass-{user}")))
+                .or_else(|| absolute("XDG_CACHE_HOME"))
+                .unwrap_or_else(|| home.join(".cache"))
                 .join("windlass"),
             config: config.join("config.yaml"),
         }

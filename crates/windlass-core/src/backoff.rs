@@ -17,6 +17,8 @@ pub struct Backoff {
     pub kind: Kind,
     /// How many times in a row.
     pub failures: u32,
+    /// When the first of them was.
+    pub since: Time,
     /// Not tried again before this.
     pub retry_at: Time,
     /// The last failure.
@@ -26,11 +28,11 @@ pub struct Backoff {
 impl Backoff {
     /// The memory after one more failure of `kind`.
     pub fn failed(previous: Option<&Self>, kind: Kind, now: Time, trouble: Trouble) -> Self {
-        let failures = match previous {
-            Some(previous) if previous.kind == kind => previous.failures.saturating_add(1),
-            Some(_) | None => 1,
+        let (failures, since) = match previous {
+            Some(previous) if previous.kind == kind => (previous.failures.saturating_add(1), previous.since),
+            Some(_) | None => (1, now),
         };
-        Self { kind, failures, retry_at: now + delay(failures), trouble }
+        Self { kind, failures, since, retry_at: now + delay(failures), trouble }
     }
 }
 

@@ -122,7 +122,8 @@ impl Explainer<'_> {
         let mut reason = Reason {
             code,
             text: String::from(code.meaning()),
-            since: standing.since,
+            // What fails again and again fails since the first time.
+            since: backoff.map_or(standing.since, |it| it.since.min(standing.since)),
             attempts: backoff.map_or(0, |it| it.failures),
             next_try: None,
             waits_on: WaitsOn::Nothing,
@@ -216,7 +217,8 @@ impl Explainer<'_> {
             Cause::Object(object) => WaitsOn::Object(object.clone()),
             Cause::InUse | Cause::Infeasible | Cause::NotSupported | Cause::Node(_) | Cause::Other => WaitsOn::Nothing,
         };
-        Reason { code, text, since: standing.since, attempts: backoff.failures, next_try: None, waits_on }
+        let since = backoff.since.min(standing.since);
+        Reason { code, text, since, attempts: backoff.failures, next_try: None, waits_on }
     }
 
     fn operation(&self, reason: &mut Reason, operation: OperationId) {

@@ -98,7 +98,7 @@ impl Engine {
             name: None,
             volume: Some(what),
             code: mount.standing.code,
-            since: mount.standing.since,
+            since: mount.backoff.as_ref().map_or(mount.standing.since, |it| it.since.min(mount.standing.since)),
             reasons: self.explainer(key).mount_chain(mount, rest.mounts[index], rest.volume),
         })
     }

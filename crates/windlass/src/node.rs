@@ -180,7 +180,12 @@ pub enum Change {
         code: Code,
     },
     /// A pod was given, changed or removed, or what it names was looked up again.
-    Pod(PodUid),
+    Pod {
+        /// The pod.
+        pod: PodUid,
+        /// `namespace/name`; its UID, if that is all that is known of it.
+        name: Arc<str>,
+    },
     /// What a pod's owner should know, in the kubelet's words.
     Event(tell::Event),
     /// Nothing of this pod is left.
@@ -289,7 +294,8 @@ impl Builder {
     }
 
     /// Where the key lies that tells contents of objects apart; it must be in memory, and is worth nothing after a reboot
-    /// (I-12). The default is `/run/windlass`. If it cannot be written, contents are compared once more after a restart.
+    /// (I-12). The default is `/run/windlass`. If it cannot be written or is not in memory, contents are compared once more
+    /// after a restart.
     pub fn runtime_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.runtime = path.into();
         self
@@ -797,7 +803,7 @@ fn key(runtime: &Path, root: &Path) -> [u64; 2] {
     let name = format!("key-{:016x}", fingerprint.finish());
     let mut bytes = [0; 16];
     // Without it contents are compared once more after a restart, and that is all.
-    let kept = layout::make_root(runtime).ok().and_then(|directory| {
+    let kept = layout::make_root(runtime).ok().filter(is_in_memory).and_then(|directory| {
         let name = Name::new("key", name).ok()?;
         match whole_file::read(&directory, &name, bytes.len()).ok()? {
             Some(kept) if kept.len() == bytes.len() => {
@@ -815,6 +821,14 @@ fn key(runtime: &Path, root: &Path) -> [u64; 2] {
     }
     let half = |range: std::ops::Range<usize>| bytes[range].iter().fold(0, |all, it| (all << 8) | u64::from(*it));
     [half(0..8), half(8..16)]
+}
+
+/// A key that lay on a disk would tell of secrets long after (I-12).
+fn is_in_memory(directory: &safe_path::Place) -> bool {
+    // statfs(2).
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    const RAMFS_MAGIC: i64 = 0x8584_58f6;
+    rustix::fs::fstatfs(directory).is_ok_and(|it| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&it.f_type))
 }
 
 fn random(bytes: &mut [u8]) {

@@ -182,7 +182,7 @@ impl Touched {
     fn take(&mut self, change: Change) {
         match change {
             Change::Missed(_) | Change::Synced => self.everything = true,
-            Change::Pod(pod) | Change::PodReleased(pod) => {
+            Change::Pod { pod, .. } | Change::PodReleased(pod) => {
                 self.pods.insert(pod);
             }
             Change::Volume { volume, pod: Some(pod), .. } => {

@@ -17,12 +17,14 @@ use crate::{args, paths::Paths};
 #[derive(Args, Serialize, Deserialize, Debug, Clone, Default, PartialEq)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct Settings {
-    /// Read manifests (YAML or JSON) in this directory and below, and follow their changes
+    /// Read manifests (YAML or JSON) in this directory and below, and follow their changes [default:
+    /// /etc/windlass/manifests; for a user ~/.config/windlass/manifests]
     #[arg(long, value_name = "DIR", env = "WINDLASS_MANIFESTS", help_heading = "Places")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) manifests: Option<PathBuf>,
 
-    /// Keep the volumes below this directory, in the kubelet's layout
+    /// Keep the volumes below this directory, in the kubelet's layout [default: /var/lib/windlass; for a user
+    /// ~/.local/share/windlass]
     #[arg(long, value_name = "DIR", env = "WINDLASS_ROOT", help_heading = "Places")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) root: Option<PathBuf>,
@@ -42,7 +44,8 @@ pub(crate) struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state_directory: Option<PathBuf>,
 
-    /// Keep what a reboot may forget in this directory, which must be in memory
+    /// Keep what a reboot may forget in this directory, which should be in memory [default: /run/windlass; for a user
+    /// $XDG_RUNTIME_DIR/windlass]
     #[arg(long, value_name = "DIR", help_heading = "Places")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) runtime_directory: Option<PathBuf>,
@@ -68,12 +71,12 @@ pub(crate) struct Settings {
     pub(crate) token_key: Option<PathBuf>,
 
     /// What the tokens say of who made them [default: https://windlass.local]
-    #[arg(long, value_name = "URL", requires = "token_key", help_heading = "Tokens")]
+    #[arg(long, value_name = "URL", help_heading = "Tokens")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_issuer: Option<String>,
 
     /// Whom tokens are for that name no audience [default: the issuer]
-    #[arg(long, value_name = "NAME", requires = "token_key", help_heading = "Tokens")]
+    #[arg(long, value_name = "NAME", help_heading = "Tokens")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_audience: Option<String>,
 
@@ -244,6 +247,9 @@ impl Settings {
             std::path::absolute(&path).with_context(|| format!("{} cannot be made absolute", path.display()))
         };
         let root = absolute(self.root.unwrap_or_else(|| paths.root.clone()))?;
+        if self.token_key.is_none() && (self.token_issuer.is_some() || self.token_audience.is_some()) {
+            bail!("token-issuer and token-audience go with token-key, and there is none");
+        }
         let issuer = self.token_issuer.unwrap_or_else(|| "https://windlass.local".into());
         let tokens = match (self.token_command, self.token_key) {
             (None, None) => Tokens::None,
@@ -276,7 +282,12 @@ impl Settings {
         if config.connections_max == 0 || config.threads_max == 0 {
             bail!("connections-max and threads-max must be at least 1");
         }
-        if inside(&config.manifests, &config.root) || inside(&config.root, &config.manifests) {
+        if config.node_name.is_empty() {
+            bail!("node-name must not be empty");
+        }
+        // Whoever could write manifests from within a volume could have anything mounted.
+        let (manifests, root) = (real(&config.manifests), real(&config.root));
+        if manifests.starts_with(&root) || root.starts_with(&manifests) {
             bail!(
                 "the manifests ({}) and the root ({}) must not be inside each other",
                 config.manifests.display(),
@@ -287,8 +298,14 @@ impl Settings {
     }
 }
 
-fn inside(path: &Path, of: &Path) -> bool {
-    path.starts_with(of)
+/// A path without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let mut ancestors = path.ancestors();
+    let found = ancestors.find_map(|it| Some((it, it.canonicalize().ok()?)));
+    match found {
+        Some((above, real)) => path.strip_prefix(above).map_or(real.clone(), |rest| real.join(rest)),
+        None => path.into(),
+    }
 }
 
 impl Config {
@@ -381,5 +398,8 @@ fn host_name() -> String {
 
 /// Under systemd standard error goes to the journal already, and better with fields than as text.
 fn log_format() -> LogFormat {
-    if std::env::var_os("JOURNAL_STREAM").is_some() { LogFormat::Journald } else { LogFormat::Text }
+    // systemd.exec(5): only if the variable names what standard error is, for children inherit the variable.
+    let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    let is = rustix::fs::fstat(io::stderr()).map(|it| format!("{}:{}", it.st_dev, it.st_ino));
+    if is.is_ok_and(|it| it == named) { LogFormat::Journald } else { LogFormat::Text }
 }

@@ -14,14 +14,17 @@ use windlass_core::{
     reason::Code,
 };
 
+use crate::output::plain;
+
 use super::{
     config::{Config, LogFormat},
+    journal::Journal,
     shared::Shared,
 };
 
 /// Follows the changes until the node ends.
-pub(crate) async fn follow(mut changes: Changes, shared: Arc<Shared>, config: Config) {
-    let mut follower = Follower { shared, config, titles: HashMap::new() };
+pub(crate) async fn follow(mut changes: Changes, node: Node, journal: Arc<Journal>, config: Config) {
+    let mut follower = Follower { node, journal, config, titles: HashMap::new() };
     while let Some(change) = changes.next().await {
         follower.note(change).await;
     }
@@ -35,8 +38,8 @@ pub(crate) async fn follow_source(shared: Arc<Shared>) {
         let Summary { problems, pods, objects, .. } = summary.borrow_and_update().clone();
         for problem in problems.iter().filter(|it| !told.contains(it)) {
             match problem.severity {
-                Severity::Error => tracing::error!("{problem}; what was in force before stays"),
-                Severity::Warning | Severity::NotOurs => tracing::warn!("{problem}"),
+                Severity::Error => tracing::error!("{}; what was in force before stays", plain(&problem.to_string())),
+                Severity::Warning | Severity::NotOurs => tracing::warn!("{}", plain(&problem.to_string())),
             }
         }
         if problems.is_empty() && !told.is_empty() {
@@ -50,26 +53,27 @@ pub(crate) async fn follow_source(shared: Arc<Shared>) {
 }
 
 struct Follower {
-    shared: Arc<Shared>,
+    node: Node,
+    journal: Arc<Journal>,
     config: Config,
-    /// What pods are called; asked for once.
+    /// What pods are called.
     titles: HashMap<PodUid, Arc<str>>,
 }
 
 impl Follower {
     async fn note(&mut self, change: Change) {
         match change {
-            Change::Pod(pod) => drop(self.title(&pod).await),
+            Change::Pod { pod, name } => drop(self.titles.insert(pod, name)),
             Change::Volume { volume, pod, code } => self.volume(&volume, pod.as_ref(), code).await,
             Change::Event(event) => {
-                let title = self.title(&event.pod).await;
-                self.shared.journal.event(&title, &event);
+                let title = self.title(&event.pod);
+                self.journal.event(&title, &event);
                 // What went wrong with a volume is told by its state; `windlass events` has the kubelet's words for it.
                 tracing::debug!(pod = &*title, reason = event.reason, tone = %event.tone, "{}", event.message);
             }
             Change::PodReleased(uid) => {
                 let title = self.titles.remove(&uid);
-                self.shared.journal.cleared(&self.directory(&uid));
+                self.journal.cleared(&self.directory(&uid));
                 tracing::info!(pod = title.as_deref().unwrap_or(uid.as_str()), "nothing of the pod is left");
             }
             Change::Synced => tracing::info!("what was on disk is known"),
@@ -81,13 +85,13 @@ impl Follower {
                 }
             },
             Change::Leftover { pod, text } => {
-                self.shared.journal.found(&self.directory(&pod), &text);
-                let title = self.title(&pod).await;
-                tracing::warn!(pod = &*title, "left alone: {text}");
+                self.journal.found(&self.directory(&pod), &text);
+                let title = self.title(&pod);
+                tracing::warn!(pod = &*title, "left alone: {}", plain(&text));
             }
             Change::Damaged { text } => {
-                self.shared.journal.found(&self.config.root.display().to_string(), &text);
-                tracing::warn!("found on disk, and makes no sense: {text}");
+                self.journal.found(&self.config.root.display().to_string(), &text);
+                tracing::warn!("found on disk, and makes no sense: {}", plain(&text));
             }
             Change::DiskUnreadable { text } => {
                 tracing::error!("the disk cannot be read, nothing is taken away: {text}")
@@ -103,7 +107,7 @@ impl Follower {
             tracing::debug!(volume, state, "{}", code.meaning());
             return;
         };
-        let title = self.title(uid).await;
+        let title = self.title(uid);
         let pod = &*title;
         // Whoever reads the journal does not see the fields.
         let subject = match self.config.log_format {
@@ -122,32 +126,19 @@ impl Follower {
 
     /// The deepest cause of a volume that waits.
     async fn why(&self, pod: &PodUid, volume: &str) -> Option<String> {
-        let shown = self.shared.node.show_pod(pod).await?;
+        let shown = self.node.show_pod(pod).await?;
         let mount = shown.status.volumes.into_iter().find(|it| it.volume_id.as_deref() == Some(volume))?;
         let deepest = mount.reasons.into_iter().next_back()?;
-        Some(format!("{}: {}", deepest.code, deepest.message))
+        Some(plain(&format!("{}: {}", deepest.code, deepest.message)))
     }
 
-    async fn title(&mut self, uid: &PodUid) -> Arc<str> {
-        if let Some(title) = self.titles.get(uid) {
-            return title.clone();
-        }
-        let title = title(&self.shared.node, uid).await;
-        if let Some(title) = &title {
-            self.titles.insert(uid.clone(), title.clone());
-        }
-        title.unwrap_or_else(|| uid.as_str().into())
+    fn title(&self, uid: &PodUid) -> Arc<str> {
+        self.titles.get(uid).cloned().unwrap_or_else(|| uid.as_str().into())
     }
 
     fn directory(&self, pod: &PodUid) -> String {
         self.config.root.join("pods").join(pod.as_str()).display().to_string()
     }
-}
-
-async fn title(node: &Node, uid: &PodUid) -> Option<Arc<str>> {
-    let pod = node.pod(uid).await?;
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
-    Some(format!("{}/{name}", pod.metadata.namespace.as_deref().unwrap_or_default()).into())
 }
 
 /// How a state is told.

@@ -3,15 +3,17 @@
 use std::io::{self, IsTerminal};
 
 use anyhow::Context;
-use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt, registry::Registry};
+use tracing_subscriber::{EnvFilter, filter::LevelFilter, fmt, layer::SubscriberExt, registry::Registry};
 
 use super::config::{Config, LogFormat};
 
 /// Begins to log. Called once.
 pub(crate) fn begin(config: &Config) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&config.log_level).with_context(|| {
-        format!("log-level {:?} is none; write for example info or windlass=debug", config.log_level)
-    })?;
+    let level = config.log_level.trim();
+    let hint = || format!("log-level {level:?} is none; write error, warn, info, debug or trace, or windlass=debug");
+    // A word alone is taken for the name of a part, and all others would be silent.
+    anyhow::ensure!(level.contains('=') || !level.is_empty() && level.parse::<LevelFilter>().is_ok(), hint());
+    let filter = EnvFilter::try_new(level).with_context(hint)?;
     let registry = Registry::default().with(filter);
     match config.log_format {
         LogFormat::Text => {

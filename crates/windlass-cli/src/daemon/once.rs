@@ -9,30 +9,33 @@ use windlass::{
 };
 
 use super::shared::{Shared, is_ready};
-use crate::exit;
+use crate::{
+    exit,
+    output::{self, plain},
+};
 
 /// A volume that failed this often in a row is not expected to come up by itself.
 const TRIES: u32 = 3;
 
 /// Waits, at most this long, and prints.
-pub(crate) async fn bring_up(shared: &Shared, mut changes: Changes, within: Duration) -> ExitCode {
+pub(crate) async fn bring_up(shared: &Shared, mut changes: Changes, within: Duration) -> anyhow::Result<ExitCode> {
     let settle = async { while !is_settled(shared).await && changes.next().await.is_some() {} };
     // That time is up shows in what is true then.
     let _ = time::timeout(within, settle).await;
     let summary = shared.source.summary().borrow().clone();
     for problem in &summary.problems {
-        eprintln!("{problem}");
+        output::note(&plain(&problem.to_string()));
     }
     let pods = shared.node.show_pods().await;
-    print(&pods);
+    output::data(&lines(&pods))?;
     let refused = summary.problems.iter().any(|it| it.severity == Severity::Error);
     let missing = summary.pods.iter().any(|(_, uid)| !pods.iter().any(|pod| is(pod, uid.as_str()) && is_done(pod)));
     let leaving = pods.iter().any(|it| it.status.phase == PodPhase::Leaving);
-    match (refused, missing || leaving) {
+    Ok(match (refused, missing || leaving) {
         (true, _) => ExitCode::from(exit::FAILED),
         (false, true) => ExitCode::from(exit::NOT_YET),
         (false, false) => ExitCode::SUCCESS,
-    }
+    })
 }
 
 fn is(pod: &view::Pod, uid: &str) -> bool {
@@ -71,7 +74,8 @@ fn is_at_rest(volume: &MountStatus) -> bool {
 }
 
 /// A line for each volume: pod, volume, state, and where it is or why it is not.
-fn print(pods: &[view::Pod]) {
+fn lines(pods: &[view::Pod]) -> String {
+    let mut lines = String::new();
     for pod in pods {
         let title = match &pod.metadata.namespace {
             Some(namespace) => format!("{namespace}/{}", pod.metadata.name),
@@ -83,10 +87,11 @@ fn print(pods: &[view::Pod]) {
                 (Some(path), None) => path.clone(),
                 (None, None) => String::new(),
             };
-            println!("{title}/{}\t{}\t{rest}", volume.volume, volume.state);
+            lines += &format!("{}/{}\t{}\t{}\n", plain(&title), plain(&volume.volume), volume.state, plain(&rest));
         }
         if pod.status.volumes.is_empty() {
-            println!("{title}\tno volumes");
+            lines += &format!("{}\tno volumes\n", plain(&title));
         }
     }
+    lines
 }

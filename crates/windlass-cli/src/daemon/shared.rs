@@ -1,6 +1,6 @@
 //! What the parts of the daemon have in common, and what the API shows.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use windlass::{
@@ -15,7 +15,7 @@ use super::journal::Journal;
 pub(crate) struct Shared {
     pub(crate) node: Node,
     pub(crate) source: Directory,
-    pub(crate) journal: Journal,
+    pub(crate) journal: Arc<Journal>,
     pub(crate) about: About,
 }
 

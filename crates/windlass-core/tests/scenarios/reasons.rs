@@ -109,14 +109,14 @@ fn a_failure_says_what_failed_and_when_it_is_tried_again() {
     - Failed: no such device; for 200ms; failures 1
     #2 publish tmp to a, try 2
     reasons of tmp in a:
-    - BackingOff: publish failed 2 times in a row; for 1ms; failures 2; next in 999ms; waits on time
+    - BackingOff: publish failed 2 times in a row; for 501ms; failures 2; next in 999ms; waits on time
     - Uncertain: an earlier publish ended without a clear answer; for 1ms
-    - Failed: no answer; for 1ms; failures 2
+    - Failed: no answer; for 501ms; failures 2
     #3 publish tmp to a again, try 3
     reasons of tmp in a:
     - Publishing: publish #3 is running; for 0s; failures 2; waits on operation #3
     - Uncertain: an earlier publish ended without a clear answer; for 0s
-    - Failed: no answer; for 0s; failures 2
+    - Failed: no answer; for 1.5s; failures 2
     ");
 }
 
@@ -145,9 +145,9 @@ fn trouble_on_the_node_is_explained_by_its_own_code() {
     #2 stage disk, try 2
     explain disk in a: NotStaged (The pod's mount waits until the volume is ready on this node.) <- Staging (stage #2 is running) <- NoSpace (write /var/lib/w/disk: no space left on device)
     reasons of disk:
-    - BackingOff: stage failed 2 times in a row; for 0s; failures 2; next in 1s; waits on time
+    - BackingOff: stage failed 2 times in a row; for 500ms; failures 2; next in 1s; waits on time
     - Uncertain: an earlier stage ended without a clear answer; for 0s
-    - FileSystemBroken: read /var/lib/w/disk: input/output error; for 0s; failures 2
+    - FileSystemBroken: read /var/lib/w/disk: input/output error; for 500ms; failures 2
     explain disk in a: NotStaged (The pod's mount waits until the volume is ready on this node.) <- BackingOff (stage failed 2 times in a row) <- Uncertain (an earlier stage ended without a clear answer) <- FileSystemBroken (read /var/lib/w/disk: input/output error)
     #3 stage disk again, try 3
     #4 publish disk to a

@@ -67,8 +67,9 @@ impl Drive {
             let text: Arc<str> = format!("volume {name}: {warning}").into();
             self.executor.scene.tell.warning(uid, "SELinuxLabel", text);
         }
+        let name = resolved.pod.name.clone();
         self.tell(Event::PodApplied(resolved.pod));
-        let _ = self.changes.send(Change::Pod(uid.clone()));
+        let _ = self.changes.send(Change::Pod { pod: uid.clone(), name });
     }
 
     pub(super) fn forget_users<'a>(&mut self, uid: &PodUid, volumes: impl Iterator<Item = &'a VolumeId>) {
@@ -93,7 +94,8 @@ impl Drive {
             known.ending = true;
         }
         self.tell(Event::PodGone { uid: uid.clone(), version: Version::NONE, containers });
-        let _ = self.changes.send(Change::Pod(uid.clone()));
+        let name = self.engine.view_pod(uid).map_or_else(|| uid.as_str().into(), |it| it.pod.name);
+        let _ = self.changes.send(Change::Pod { pod: uid.clone(), name });
     }
 
     /// All pods there are have been given.
