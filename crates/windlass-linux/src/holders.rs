@@ -5,6 +5,7 @@
 
 use std::{
     fmt, fs,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -22,7 +23,7 @@ pub struct Holder {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { process, command, path } = self;
-        write!(f, "process {process} ({}) has {}", command.escape_debug(), path.display())
+        write!(f, "process {process} ({}) has {}", command.escape_debug(), path.as_os_str().as_bytes().escape_ascii())
     }
 }
 

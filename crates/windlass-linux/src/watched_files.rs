@@ -141,6 +141,10 @@ pub struct WatchedFiles {
     writing: BTreeSet<PathBuf>,
     /// Known and not there, or there and empty: when that is taken for what it seems.
     doubtful: BTreeMap<PathBuf, Instant>,
+    /// Directories as they were entered, by device and inode.
+    entered: BTreeMap<PathBuf, (u64, u64)>,
+    /// Those whose file system was unmounted. What is there instead says nothing about what was in them.
+    unmounted: BTreeMap<PathBuf, (u64, u64)>,
     as_of: SystemTime,
 }
 
@@ -162,6 +166,8 @@ impl WatchedFiles {
             touched: BTreeSet::new(),
             writing: BTreeSet::new(),
             doubtful: BTreeMap::new(),
+            entered: BTreeMap::new(),
+            unmounted: BTreeMap::new(),
             as_of: SystemTime::UNIX_EPOCH,
         })
     }
@@ -183,8 +189,8 @@ impl WatchedFiles {
         self.handle.clone()
     }
 
-    /// Waits until something changed, and says what; `None` once it is to end.
-    pub fn changes(&mut self) -> Result<Option<Vec<Change>>, Error> {
+    /// Waits until something changed, and says what; `None` once it is to end. Nothing, if this time comes first.
+    pub fn changes(&mut self, until: Option<Instant>) -> Result<Option<Vec<Change>>, Error> {
         loop {
             let found = self.now()?;
             if self.handle.ended.load(Ordering::Acquire) {
@@ -193,9 +199,12 @@ impl WatchedFiles {
             if !found.is_empty() {
                 return Ok(Some(found));
             }
+            if until.is_some_and(|it| it <= Instant::now()) {
+                return Ok(Some(Vec::new()));
+            }
             // Files that are still to be looked at were written to just now; their events are there already.
             if self.touched.is_empty() {
-                self.wait()?;
+                self.wait(until)?;
             }
         }
     }
@@ -205,6 +214,8 @@ impl WatchedFiles {
         let as_of = SystemTime::now();
         self.take_in()?;
         if self.handle.stale.swap(false, Ordering::AcqRel) {
+            // Somebody says that what is there now is meant.
+            self.unmounted.clear();
             self.touch_everything();
         }
         let mut found = Vec::new();
@@ -242,9 +253,9 @@ impl WatchedFiles {
     }
 
     /// Sleeps until the kernel or the handle has something to say, or it is time to end a doubt.
-    fn wait(&self) -> Result<(), Error> {
+    fn wait(&self, until: Option<Instant>) -> Result<(), Error> {
         let now = Instant::now();
-        let left = self.doubtful.values().min().map(|it| it.saturating_duration_since(now));
+        let left = self.doubtful.values().chain(&until).min().map(|it| it.saturating_duration_since(now));
         let left = left.map(|it| Timespec::try_from(it).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 }));
         let wake = PollFd::new(&self.handle.wake, PollFlags::IN);
         let done = match self.watches.descriptor() {
@@ -268,6 +279,19 @@ impl WatchedFiles {
                         self.writing.remove(&path);
                         self.touched.insert(path);
                     }
+                }
+                // Whoever writes closes the file later; but a file can be cut by its name alone.
+                Told::Modified(path) if read::is_closed(&self.root.join(&path)) => {
+                    if self.is_chosen(&path) {
+                        self.writing.remove(&path);
+                        self.touched.insert(path);
+                    }
+                }
+                Told::Unmounted(path) => {
+                    if let Some(id) = self.entered.remove(&path) {
+                        self.unmounted.insert(path.clone(), id);
+                    }
+                    self.touched.insert(path);
                 }
                 Told::Modified(path) => {
                     if self.is_chosen(&path) {
@@ -382,6 +406,13 @@ impl WatchedFiles {
 
     /// Watches a directory and reads the names in it. All that is or was in it is to be looked at.
     fn enter(&mut self, path: &Path, full: &Path, left: &mut Vec<PathBuf>, found: &mut Vec<Change>) -> io::Result<()> {
+        let status = std::fs::metadata(full)?;
+        let id = (status.dev(), status.ino());
+        if self.unmounted.get(path).is_some_and(|it| *it != id) {
+            return Err(io::Error::other("what was mounted there is gone; mount it again, and have all read again"));
+        }
+        self.unmounted.remove(path);
+        self.entered.insert(path.into(), id);
         let watched = self.watches.directory(path, full);
         let names =
             std::fs::read_dir(full)?.map(|it| it.map(|it| it.file_name())).collect::<io::Result<Vec<OsString>>>()?;
@@ -436,6 +467,8 @@ impl WatchedFiles {
 
     /// Drops all that is known at and below a path.
     fn forget(&mut self, path: &Path, found: &mut Vec<Change>) {
+        self.writing.retain(|it| !it.starts_with(path));
+        self.entered.retain(|it, _| !it.starts_with(path));
         let all: Vec<(PathBuf, Known)> = self.known_at(path).map(|(path, known)| (path.clone(), *known)).collect();
         for (path, known) in all {
             self.known.remove(&path);

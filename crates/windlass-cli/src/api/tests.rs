@@ -75,7 +75,7 @@ impl Case {
             rootless: false,
             started: jiff::Timestamp::now(),
         };
-        let shared = Arc::new(Shared { node, source, journal: Journal::new(), about });
+        let shared = Arc::new(Shared { node, source, journal: Arc::new(Journal::new()), about });
         let socket = directory.join("sockets/api.sock");
         let (listener, file) = bind(&socket, None).unwrap();
         let (stop, told) = watch::channel(false);

@@ -1,6 +1,9 @@
 //! Follows what happens on the node: a line of the log for each change, and the journal for those who ask later.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use windlass::{
     Node,
@@ -33,20 +36,21 @@ pub(crate) async fn follow(mut changes: Changes, node: Node, journal: Arc<Journa
 /// Follows what is wrong with the manifests: a line when something is found, and one when all is well again.
 pub(crate) async fn follow_source(shared: Arc<Shared>) {
     let mut summary = shared.source.summary();
-    let mut told: Vec<Problem> = Vec::new();
+    let mut told: BTreeSet<Problem> = BTreeSet::new();
     loop {
         let Summary { problems, pods, objects, .. } = summary.borrow_and_update().clone();
-        for problem in problems.iter().filter(|it| !told.contains(it)) {
+        for problem in problems.iter().filter(|it| !told.contains(*it)) {
             match problem.severity {
-                Severity::Error => tracing::error!("{}; what was in force before stays", plain(&problem.to_string())),
+                Severity::Error => tracing::error!("{}", plain(&problem.to_string())),
                 Severity::Warning | Severity::NotOurs => tracing::warn!("{}", plain(&problem.to_string())),
             }
         }
         if problems.is_empty() && !told.is_empty() {
             tracing::info!(pods = pods.len(), objects, "all manifests are in force");
         }
-        told = problems;
+        told = problems.into_iter().collect();
         if summary.changed().await.is_err() {
+            tracing::error!("the manifests are not followed any more; start windlass again");
             return;
         }
     }

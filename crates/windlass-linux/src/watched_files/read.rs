@@ -7,6 +7,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::raw;
+
 /// Why a file or directory could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
@@ -43,6 +45,10 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Trouble> {
     regular(&std::fs::metadata(path).map_err(Trouble::Unreadable)?)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| Trouble::Unreadable(errno.into()))?;
+    // What a writer has not closed may be torn, or still to come.
+    if raw::is_written_to(&file) == Ok(true) {
+        return Err(Trouble::BeingWritten);
+    }
     let file = std::fs::File::from(file);
     let status = file.metadata().map_err(Trouble::Unreadable)?;
     regular(&status)?;
@@ -52,6 +58,13 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Trouble> {
     let mut bytes = Vec::with_capacity(usize::try_from(status.len()).unwrap_or_default());
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(Trouble::Unreadable)?;
     if bytes.len() as u64 > bytes_max { Err(Trouble::TooLarge(bytes_max)) } else { Ok(bytes) }
+}
+
+/// Whether it is known that nobody writes to a file any more.
+pub(super) fn is_closed(path: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    std::fs::metadata(path).is_ok_and(|it| regular(&it).is_ok())
+        && rustix::fs::open(path, flags, Mode::empty()).is_ok_and(|it| raw::is_written_to(it) == Ok(false))
 }
 
 fn regular(status: &Metadata) -> Result<(), Trouble> {

@@ -61,7 +61,7 @@ impl Case {
             }
         });
         while self.state != expected {
-            let Some(changes) = self.files.changes().unwrap() else {
+            let Some(changes) = self.files.changes(None).unwrap() else {
                 panic!("waited in vain for {expected:#?}, it is {:#?}", self.state)
             };
             for change in changes {
@@ -352,7 +352,7 @@ fn everything_is_read_again_when_that_is_asked_for() {
     case.until(&[("a.txt", "1"), ("x/b.txt", "2")]);
     case.history.clear();
     case.files.handle().reread();
-    let changes = case.files.changes().unwrap().unwrap();
+    let changes = case.files.changes(None).unwrap().unwrap();
     changes.into_iter().for_each(|it| case.take(it));
     case.history.sort();
     assert_eq!(case.history, ["a.txt: 1", "x/b.txt: 2"]);
@@ -363,7 +363,7 @@ fn it_ends_when_it_is_told_to() {
     let mut case = Case::new(&[]);
     case.until(&[]);
     let handle = case.files.handle();
-    let ended = std::thread::spawn(move || case.files.changes().unwrap().is_none());
+    let ended = std::thread::spawn(move || case.files.changes(None).unwrap().is_none());
     handle.end();
     assert!(ended.join().unwrap());
 }
@@ -377,4 +377,49 @@ fn reading_once_needs_no_watch() {
     assert!(matches!(changes.as_slice(), [Change::Content { path, .. }] if path == Path::new("x/a.txt")));
     let changes = WatchedFiles::once(&home.path().join("nowhere"), choice(Duration::ZERO)).unwrap();
     assert!(matches!(changes.as_slice(), [Change::Unreadable { path, .. }] if path == Path::new("")));
+}
+
+/// Whatever else happens to it meanwhile.
+#[test]
+fn a_file_that_somebody_still_writes_is_not_read() {
+    let mut case = Case::new(&[("a.txt", "old")]);
+    case.until(&[("a.txt", "old")]);
+    if crate::raw::is_written_to(fs::File::open(case.path("a.txt")).unwrap()).is_err() {
+        eprintln!("skipped: there are no leases here");
+        return;
+    }
+    let mut writer = fs::File::create(case.path("a.txt")).unwrap();
+    writer.write_all(b"ne").unwrap();
+    for disturb in [
+        |case: &Case| case.files.handle().reread(),
+        |case: &Case| fs::set_permissions(case.path("a.txt"), fs::Permissions::from_mode(0o600)).unwrap(),
+        |case: &Case| drop(fs::OpenOptions::new().append(true).open(case.path("a.txt")).unwrap()),
+    ] {
+        disturb(&case);
+        case.write("b.txt", "b");
+        case.until(&[("a.txt", "! it is being written"), ("b.txt", "b")]);
+        fs::remove_file(case.path("b.txt")).unwrap();
+        case.until(&[("a.txt", "! it is being written")]);
+    }
+    writer.write_all(b"w").unwrap();
+    drop(writer);
+    case.until(&[("a.txt", "new")]);
+    assert!(!case.history.iter().any(|it| it == "a.txt: " || it == "a.txt: ne"), "{:?}", case.history);
+}
+
+#[test]
+fn a_file_that_is_cut_is_read_once_nobody_has_it_open() {
+    let mut case = Case::new(&[("a.txt", "long")]);
+    case.until(&[("a.txt", "long")]);
+    if crate::raw::is_written_to(fs::File::open(case.path("a.txt")).unwrap()).is_err() {
+        eprintln!("skipped: there are no leases here");
+        return;
+    }
+    // Closed before anything is told: an open for writing and its close would be told too.
+    let writer = fs::OpenOptions::new().write(true).open(case.path("a.txt")).unwrap();
+    writer.set_len(2).unwrap();
+    case.files.take_in().unwrap();
+    assert!(case.files.writing.contains(Path::new("a.txt")), "somebody has it open");
+    drop(writer);
+    case.until(&[("a.txt", "lo")]);
 }

@@ -34,6 +34,8 @@ pub(super) enum Told {
     Modified(PathBuf),
     /// This is new.
     Created(PathBuf),
+    /// The file system that this directory is on was unmounted.
+    Unmounted(PathBuf),
     /// Events were lost.
     Lost,
 }
@@ -215,6 +217,7 @@ fn meaning(holder: &Holder, names: &BTreeSet<OsString>, flags: ReadFlags, name: 
     };
     let directory = matches!(holder, Holder::Directory(_));
     Some(match flags {
+        it if it.contains(ReadFlags::UNMOUNT) && directory => Told::Unmounted(path),
         it if it.contains(ReadFlags::MODIFY) => Told::Modified(path),
         it if it.contains(ReadFlags::CREATE) && directory => Told::Created(path),
         // The watch ended; what ended it has been told.

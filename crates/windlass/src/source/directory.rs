@@ -16,7 +16,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use jiff::Timestamp;
@@ -136,8 +136,13 @@ impl Directory {
         let first = readable(path, files.now().map_err(failed)?)?;
         let handle = files.handle();
         let sink = Arc::new(Mutex::new(Some(sink)));
-        let mut reader =
-            Reader { ledger: Ledger::new(path, node), summary: watch::Sender::default(), sink: sink.clone() };
+        let mut reader = Reader {
+            ledger: Ledger::new(path, node),
+            summary: watch::Sender::default(),
+            sink: sink.clone(),
+            grace,
+            leaving: Vec::new(),
+        };
         reader.take(first, files.as_of());
         let summary = reader.summary.subscribe();
         let thread = std::thread::Builder::new().name("windlass-source".into());
@@ -222,12 +227,17 @@ struct Reader {
     ledger: Ledger,
     summary: watch::Sender<Summary>,
     sink: Arc<Mutex<Option<Sink>>>,
+    grace: Duration,
+    /// What no file says any more, and when that is believed: it may be on its way from one file to another.
+    leaving: Vec<(Instant, Give)>,
 }
 
 impl Reader {
     fn run(mut self, mut files: WatchedFiles) {
         loop {
-            match files.changes() {
+            // While there is a file of which nothing is known, anything may be in it (I-1).
+            let until = self.leaving.iter().map(|(at, _)| *at).min().filter(|_| self.ledger.is_whole());
+            match files.changes(until) {
                 Ok(Some(changes)) => self.take(changes, files.as_of()),
                 Ok(None) => return,
                 Err(error) => {
@@ -247,7 +257,21 @@ impl Reader {
         self.summary.send_if_modified(|summary| {
             let (gives, changed) = self.ledger.settle(summary);
             // Before anybody sees the summary, so that whoever does finds the node to have what it says.
-            gives.into_iter().for_each(sink);
+            let now = Instant::now();
+            for give in gives {
+                match give {
+                    Give::PodGone(_) | Give::ObjectGone(_) => self.leaving.push((now + self.grace, give)),
+                    Give::Pod(_) | Give::Object(_) | Give::Complete => {
+                        self.leaving.retain(|(_, it)| !it.is_undone_by(&give));
+                        sink(give);
+                    }
+                }
+            }
+            if self.ledger.is_whole() {
+                for (_, give) in self.leaving.extract_if(.., |(at, _)| *at <= now) {
+                    sink(give);
+                }
+            }
             summary.as_of = Timestamp::try_from(as_of).unwrap_or(summary.as_of);
             changed
         });

@@ -47,6 +47,17 @@ pub(crate) enum Give {
     Complete,
 }
 
+impl Give {
+    /// Whether what is given now is what was thought to be gone.
+    pub(crate) fn is_undone_by(&self, given: &Self) -> bool {
+        match (self, given) {
+            (Self::PodGone(uid), Self::Pod(pod)) => pod.metadata.uid.as_deref() == Some(uid.as_str()),
+            (Self::ObjectGone(reference), Self::Object(object)) => object.reference() == *reference,
+            _ => false,
+        }
+    }
+}
+
 /// What two objects must not have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Key {
@@ -146,6 +157,11 @@ impl Ledger {
             self.unread.remove(&path);
             self.claim(&path, &before);
         }
+    }
+
+    /// Whether something is known of every file there is.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.unread.is_empty()
     }
 
     /// The file, or directory, is there and cannot be read.

@@ -109,6 +109,38 @@ fn pods_come_and_go_with_their_manifests() {
     case.until(&["b", "c", "complete"]);
 }
 
+/// I-1.
+#[test]
+fn a_pod_can_move_from_one_file_to_another() {
+    let mut case = Case::new(&[("1.yaml", &format!("{}{}", pod("a"), pod("b"))), ("2.yaml", &pod("c"))]);
+    case.until(&["a", "b", "c", "complete"]);
+    case.write("1.yaml", &pod("a"));
+    case.summary_until(|it| it.pods.len() == 2);
+    case.write("2.yaml", &format!("{}{}", pod("c"), pod("b")));
+    case.summary_until(|it| it.pods.len() == 3);
+    // By the time that this one is gone, the other would be.
+    fs::remove_file(case.path("1.yaml")).unwrap();
+    case.until(&["b", "c", "complete"]);
+    assert!(!case.history.contains(&"-b".to_owned()), "{:?}", case.history);
+}
+
+/// I-1.
+#[test]
+fn nothing_goes_while_there_is_a_file_of_which_nothing_is_known() {
+    let mut case = Case::new(&[("a.yaml", &pod("a")), ("b.yaml", &pod("b"))]);
+    case.until(&["a", "b", "complete"]);
+    case.write("b.yaml", "kind: [");
+    case.summary_until(|it| it.count(Severity::Error) == 1);
+    fs::rename(case.path("b.yaml"), case.path("c.yaml")).unwrap();
+    fs::remove_file(case.path("a.yaml")).unwrap();
+    case.summary_until(|it| it.pods.is_empty());
+    case.write("d.yaml", &pod("d"));
+    case.until(&["a", "b", "d", "complete"]);
+    case.write("c.yaml", &pod("b"));
+    case.until(&["b", "d", "complete"]);
+    assert!(!case.history.contains(&"-b".to_owned()), "{:?}", case.history);
+}
+
 #[test]
 fn editors_can_save_as_they_like() {
     let mut case = Case::new(&[("a.yaml", &pod("a"))]);
