@@ -121,6 +121,11 @@ impl Client {
         Self { socket }
     }
 
+    /// Where it is asked.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// The object at this path.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let bytes = self.in_time(async { self.read(self.ask(path).await?).await }).await?;

@@ -74,9 +74,12 @@ async fn elsewhere(client: &Client, command: &Mounts) -> anyhow::Result<Option<F
     let user = if status.rootless { " --preserve-credentials --user" } else { "" };
     let format = command.output.to_possible_value().map(|it| it.get_name().to_owned()).unwrap_or_default();
     let container = command.container.as_ref().map(|it| format!(" -c {}", plain(it))).unwrap_or_default();
+    // The socket is named since a user is root in there, and would ask the system's daemon without it.
     let hint = format!(
-        "run it, and the container, where they are: `nsenter{user} --mount --target {} -- windlass mounts {} -n {}{container} -o {format}`",
+        "run it, and the container, where they are: `nsenter{user} --mount --target {} -- \
+            windlass --socket {} mounts {} -n {}{container} -o {format}`",
         status.process,
+        plain(&client.socket().display().to_string()),
         plain(&command.pod),
         plain(&command.namespace)
     );

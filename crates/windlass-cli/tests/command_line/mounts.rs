@@ -35,17 +35,17 @@ fn app() -> ContainerMounts {
 }
 
 fn daemon(containers: Vec<ContainerMounts>, groups: Vec<i64>) -> Daemon {
-    daemon_at(node(), containers, groups)
+    daemon_at(&node(), containers, groups)
 }
 
-fn daemon_at(node: Node, containers: Vec<ContainerMounts>, groups: Vec<i64>) -> Daemon {
+fn daemon_at(node: &Node, containers: Vec<ContainerMounts>, groups: Vec<i64>) -> Daemon {
     let metadata = Metadata { namespace: Some("default".into()), name: "web".into(), uid: Some("uid-web".into()) };
     let containers = Object::new("Containers", metadata, ContainersStatus { containers, groups, volumes: Vec::new() });
     Daemon::new([
         ("/namespaces/default/pods/web/containers", object(&containers)),
         ("/namespaces/default/pods/web", object(&stuck_web())),
         ("/pods", list("Pod", &[stuck_web()])),
-        ("/node", object(&node)),
+        ("/node", object(node)),
     ])
 }
 
@@ -152,11 +152,14 @@ fn paths_of_another_mount_namespace_are_not_handed_out() {
         let mut node = node();
         node.status.mount_namespace = "mnt:[1]".into();
         node.status.rootless = rootless;
-        daemon_at(node, vec![app()], Vec::new())
+        daemon_at(&node, vec![app()], Vec::new())
     };
     let own = elsewhere(true);
-    let said = "hint: run it, and the container, where they are: `nsenter --preserve-credentials --user --mount \
-        --target 42 -- windlass mounts web -n default";
+    let said = format!(
+        "hint: run it, and the container, where they are: `nsenter --preserve-credentials --user --mount --target 42 \
+            -- windlass --socket {} mounts web -n default",
+        own.socket().display()
+    );
     for format in ["oci", "podman", "docker"] {
         let words = ["mounts", "web", "-o", format];
         own.run(&words).failed(1, &["cannot be seen from here", &format!("{said} -o {format}`")]);
@@ -169,7 +172,7 @@ fn paths_of_another_mount_namespace_are_not_handed_out() {
     elsewhere(false).run(&["mounts", "web", "-o", "oci"]).failed(1, &["`nsenter --mount --target 42 -- windlass"]);
     let mut here = node();
     here.status.mount_namespace = std::fs::read_link("/proc/self/ns/mnt").unwrap().display().to_string();
-    daemon_at(here, vec![app()], Vec::new()).print(&["mounts", "web", "-o", "oci"]);
+    daemon_at(&here, vec![app()], Vec::new()).print(&["mounts", "web", "-o", "oci"]);
 }
 
 #[test]
