@@ -43,6 +43,19 @@ test: setup-check format-check lint doc unit api golden containers package simul
 sim: setup-build ## Simulate many node lives (SEEDS=n FROM=first DAYS=n)
 	@$(SIM) run --seeds $(or $(SEEDS),$(SIM_SEEDS)) $(if $(FROM),--from $(FROM)) $(if $(DAYS),--days $(DAYS))
 
+# How many kills `make chaos` plays; `make test` has a short form of it.
+CHAOS_KILLS := 200
+
+.PHONY: chaos
+chaos: setup-build ## Kill the daemon at random moments while pods come and go (KILLS=n SEED=n)
+	@WINDLASS_CHAOS_KILLS=$(or $(KILLS),$(CHAOS_KILLS)) WINDLASS_CHAOS_SEED=$(SEED) \
+	    cargo test --release $(LOCKED) --quiet --package windlass-cli --test chaos
+
+.PHONY: freshness
+freshness: setup-build ## Measure how long a changed manifest takes to reach 200 pods (PODS=n ROUNDS=n)
+	@cargo build --release $(LOCKED) --quiet --package windlass-cli --bins --example freshness
+	@$(or $(CARGO_TARGET_DIR),target)/release/examples/freshness $(if $(PODS),--pods $(PODS)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
 .PHONY: golden
 golden: setup-check ## Compare what is mounted with what the kubelet mounts, as root (CASES="name ...")
 	@echo '==> golden'

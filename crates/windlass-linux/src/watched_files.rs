@@ -37,6 +37,9 @@ use watches::{Holder, Told, Watches};
 /// written to is looked at once more after this time.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// Whoever moves files around faster than they can be read so many times does nothing else.
+const PASSES_MAX: usize = 1000;
+
 /// Which files are of interest.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice {
@@ -251,6 +254,20 @@ impl WatchedFiles {
         }
         self.as_of = as_of;
         Ok(whole)
+    }
+
+    /// What is in the files at one moment, the first time: nothing was moved while the directories were read, which would
+    /// be in none of them. `None` if something always was.
+    pub fn at_once(&mut self) -> Result<Option<Vec<Change>>, Error> {
+        let mut found = self.now()?;
+        // What is touched while a little is read again is less than what was touched while all was read.
+        for _ in 0..PASSES_MAX {
+            if self.touched.is_empty() {
+                return Ok(Some(found));
+            }
+            found.extend(self.now()?);
+        }
+        Ok(None)
     }
 
     fn touch_everything(&mut self) {

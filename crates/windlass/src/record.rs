@@ -224,7 +224,21 @@ impl Records {
 
     /// All records, those that cannot be read too. What earlier processes did not finish is removed.
     pub fn all(&self) -> Result<Vec<Found>, Error> {
-        self.read_all(whole_file::swept_names)
+        let all = self.read_all(whole_file::swept_names)?;
+        self.sweep(&all)?;
+        Ok(all)
+    }
+
+    /// Removes the directories of pods that have no records: of a process that ended between removing the last record and
+    /// them, nothing else may be left that tells of the pod.
+    fn sweep(&self, all: &[Found]) -> Result<(), Error> {
+        let Some(pods) = self.directory(&self.root, "pods")? else { return Ok(()) };
+        let has_records = |pod: &Name| all.iter().any(|(key, _)| matches!(key, Key::Publish(slot) if slot.pod == *pod));
+        for pod in whole_file::names(&pods)?.iter().filter(|it| !has_records(it)) {
+            // What somebody else put there stays, and is in nobody's way.
+            let _ = windlass_linux::remove::empty_directories(&pods, pod);
+        }
+        Ok(())
     }
 
     fn read_all(&self, names: Names) -> Result<Vec<Found>, Error> {
@@ -681,5 +695,18 @@ mod tests {
         records.remove(&key).unwrap();
         records.forget_pod(&"uid".into()).unwrap();
         assert!(!directory.path().join("records/pods/uid").exists());
+    }
+
+    #[test]
+    fn directories_that_a_killed_process_left_go_at_the_next_start() {
+        let (directory, records) = opened();
+        let (kept, gone) = (publish(VolumeMode::Filesystem), directory.path().join("records/pods/gone/volumes/a"));
+        records.write(&kept, &record(VolumeMode::Filesystem), Survives::Crash).unwrap();
+        std::fs::create_dir_all(&gone).unwrap();
+        let foreign = directory.path().join("records/pods/foreign/file");
+        std::fs::create_dir_all(foreign.parent().unwrap()).unwrap();
+        std::fs::write(&foreign, "not ours").unwrap();
+        assert_eq!(records.all().unwrap().len(), 1);
+        assert!(!directory.path().join("records/pods/gone").exists() && foreign.exists());
     }
 }

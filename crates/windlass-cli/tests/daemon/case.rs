@@ -83,7 +83,14 @@ impl Case {
     }
 
     /// Starts this command, which is a daemon's, and waits until it says that it is ready.
-    pub(crate) fn start_as(&self, mut command: Command) -> Daemon {
+    pub(crate) fn start_as(&self, command: Command) -> Daemon {
+        let mut daemon = self.spawn(command);
+        daemon.until("READY=1");
+        daemon
+    }
+
+    /// Starts this command, which is a daemon's.
+    pub(crate) fn spawn(&self, mut command: Command) -> Daemon {
         let notify = self.path("notify.sock");
         let _ = fs::remove_file(&notify);
         let socket = UnixDatagram::bind(&notify).unwrap();
@@ -92,9 +99,7 @@ impl Case {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         command.env("NOTIFY_SOCKET", &notify).stderr(log).stdout(Stdio::null()).process_group(0);
         let child = command.spawn().unwrap();
-        let mut daemon = Daemon { child, socket, log: self.path("log") };
-        daemon.until("READY=1");
-        daemon
+        Daemon { child, socket, log: self.path("log") }
     }
 
     /// Starts the daemon as the user nobody, who may not mount. For this the test must be root.
@@ -215,7 +220,7 @@ impl Daemon {
                     }
                 }
                 Err(_) => {
-                    let ended = self.child.try_wait().unwrap();
+                    let ended = self.ended();
                     assert!(ended.is_none(), "the daemon ended ({ended:?}) before it said {state}:\n{}", self.log());
                 }
             }
@@ -224,6 +229,11 @@ impl Daemon {
 
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// How it ended, if it did.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
     }
 
     /// What it has logged, and those before it.

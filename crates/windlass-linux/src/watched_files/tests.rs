@@ -1,3 +1,4 @@
+use std::cell::RefCell;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -98,6 +99,39 @@ fn files_are_told_at_first_and_as_they_come_change_and_go() {
     case.write("a.txt", "last");
     case.until(&[("a.txt", "last"), ("x/b.txt", "2"), ("x/new.txt", "new")]);
     assert_eq!(case.history, ["a.txt: last"], "only what changed is read (I-9)");
+}
+
+thread_local! {
+    /// Where files are moved, and how often a directory's name was asked about.
+    static MOVING: RefCell<(PathBuf, usize)> = RefCell::default();
+}
+
+/// All names, and a file is moved from the second directory to the first just before the second is entered.
+fn moving(name: &OsStr) -> bool {
+    MOVING.with_borrow_mut(|(home, asked)| {
+        *asked += usize::from(name == "x" || name == "y");
+        // Both are asked about when the root is read, and then the first.
+        if *asked == 4 && !name.as_encoded_bytes().ends_with(b".txt") {
+            let name = name.to_str().unwrap();
+            let other = if name == "x" { "y" } else { "x" };
+            fs::rename(home.join(name).join("a.txt"), home.join(other).join("moved.txt")).unwrap();
+        }
+    });
+    true
+}
+
+#[test]
+fn a_file_that_moves_while_all_is_read_for_the_first_time_is_not_missed() {
+    let home = tempfile::tempdir().unwrap();
+    for directory in ["x", "y"] {
+        fs::create_dir(home.path().join(directory)).unwrap();
+        fs::write(home.path().join(directory).join("a.txt"), directory).unwrap();
+    }
+    MOVING.set((home.path().into(), 0));
+    let choice = Choice { directory: moving, ..choice(Duration::from_secs(3600)) };
+    let found = WatchedFiles::begin(home.path(), choice).unwrap().at_once().unwrap().unwrap();
+    let content = |it: &Change| matches!(it, Change::Content { path, .. } if path.ends_with("moved.txt"));
+    assert!(found.iter().any(content), "{found:?}");
 }
 
 #[test]

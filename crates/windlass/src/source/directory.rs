@@ -56,6 +56,12 @@ pub enum Error {
         #[source]
         source: watched_files::Error,
     },
+    /// It changes all the time.
+    #[error("the manifests in {} change faster than they can be read; find out who moves them around", path.display())]
+    Restless {
+        /// The directory.
+        path: PathBuf,
+    },
     /// There cannot be another thread.
     #[error("start a thread that watches manifests")]
     Thread(#[source] io::Error),
@@ -133,7 +139,9 @@ impl Directory {
     fn begin(path: &Path, node: Option<&str>, grace: Duration, sink: Sink) -> Result<Self, Error> {
         let failed = |source| Error::Watch { path: path.into(), source };
         let mut files = WatchedFiles::begin(path, Choice { grace, ..choice() }).map_err(failed)?;
-        let first = readable(path, files.now().map_err(failed)?)?;
+        // A manifest that was moved while directories were read would seem to be in none, and its pod to be gone (I-1).
+        let first = files.at_once().map_err(failed)?.ok_or_else(|| Error::Restless { path: path.into() })?;
+        let first = readable(path, first)?;
         let handle = files.handle();
         let sink = Arc::new(Mutex::new(Some(sink)));
         let mut reader = Reader {
