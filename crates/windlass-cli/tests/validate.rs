@@ -92,7 +92,10 @@ fn machines_get_all_of_it_at_once() {
     assert_eq!(report["problems"][0]["severity"], "Warning");
     assert_eq!(report["problems"][0]["path"], "m/a.yaml");
     let (_, yaml, _) = validate(home.path(), &["m/a.yaml", "-o", "yaml"]);
-    assert!(yaml.starts_with("problems:\n") && yaml.ends_with("objects: 0\n"), "{yaml}");
+    assert!(
+        yaml.starts_with("files: 1\nobjects: 0\npods: 1\nproblems:\n") && yaml.ends_with("severity: Warning\n"),
+        "{yaml}"
+    );
 }
 
 #[test]
