@@ -4,7 +4,7 @@
 //! size. What becomes of an answer is the verbs' business.
 
 use std::{
-    io,
+    env, io,
     marker::PhantomData,
     path::{Path, PathBuf},
     time::Duration,
@@ -20,13 +20,18 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, de::DeserializeOwned};
-use tokio::{net::UnixStream, time::timeout};
+use tokio::{
+    net::UnixStream,
+    time::{Instant, sleep, timeout},
+};
 use windlass::view::{API_VERSION, WatchEvent};
 
-use crate::paths::Paths;
+use crate::{daemon::config::Settings, paths::Paths};
 
 /// How long connecting may take, and how long an answer.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
+/// Between two tries to connect to a daemon before which too many wait.
+const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 /// No answer, and no line of a watch, is larger.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -89,6 +94,11 @@ pub(crate) struct Refused {
     message: String,
 }
 
+/// Whether the daemon says that there is no such thing.
+pub(crate) fn is_not_found(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refused>().is_some_and(|it| it.code == StatusCode::NOT_FOUND)
+}
+
 /// An error as the API spells it.
 #[derive(Deserialize)]
 struct Status {
@@ -103,11 +113,17 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// The daemon at this socket; without one the user's own if it is there, else the system's.
+    /// The daemon at this socket; without one the user's own if it is there, else the system's. Each is where its
+    /// configuration file says.
     pub(crate) fn new(socket: Option<&Path>) -> Self {
-        let own = || Some(Paths::own().socket()).filter(|it| it.exists());
-        let socket = socket.map(Path::to_owned).or_else(own).unwrap_or_else(|| Paths::system().socket());
+        let own = || Some(configured(&Paths::own())).filter(|it| it.exists());
+        let socket = socket.map(Path::to_owned).or_else(own).unwrap_or_else(|| configured(&Paths::system()));
         Self { socket }
+    }
+
+    /// Where it is asked.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// The object at this path.
@@ -120,9 +136,7 @@ impl Client {
     pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<Option<T>> {
         match self.get(path).await {
             Ok(object) => Ok(Some(object)),
-            Err(error) if error.downcast_ref::<Refused>().is_some_and(|it| it.code == StatusCode::NOT_FOUND) => {
-                Ok(None)
-            }
+            Err(error) if is_not_found(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -152,9 +166,7 @@ impl Client {
 
     /// A connection for each question: there are few, and a watch keeps its own.
     async fn ask(&self, path: &str) -> anyhow::Result<Response<Incoming>> {
-        let stream = UnixStream::connect(&self.socket)
-            .await
-            .map_err(|source| Unreachable::Connect { socket: self.socket.clone(), source })?;
+        let stream = self.connect().await?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broke_off(Some(error)))?;
         // Its errors come out of the answer too.
@@ -165,6 +177,26 @@ impl Client {
             .body(Empty::<Bytes>::new())
             .with_context(|| format!("{path} is no path"))?;
         Ok(sender.send_request(request).await.map_err(|error| self.broke_off(Some(error)))?)
+    }
+
+    /// A full queue before the socket empties as the daemon takes what is in it, and nothing tells when it has: so this
+    /// tries again, for as long as connecting may take.
+    async fn connect(&self) -> Result<UnixStream, Unreachable> {
+        let deadline = Instant::now() + DEADLINE - CONNECT_PAUSE * 2;
+        loop {
+            let source = match UnixStream::connect(&self.socket).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => error,
+            };
+            let socket = self.socket.clone();
+            match source.kind() {
+                io::ErrorKind::WouldBlock if Instant::now() < deadline => sleep(CONNECT_PAUSE).await,
+                io::ErrorKind::WouldBlock => {
+                    return Err(Unreachable::Busy { socket, message: "too many wait to be let in".into() });
+                }
+                _ => return Err(Unreachable::Connect { socket, source }),
+            }
+        }
     }
 
     /// The whole answer, unless it is an error.
@@ -200,6 +232,16 @@ impl Client {
     fn broke_off(&self, source: Option<hyper::Error>) -> Unreachable {
         Unreachable::BrokeOff { socket: self.socket.clone(), source }
     }
+}
+
+/// The socket of a daemon with these paths. What is wrong with its configuration is the daemon's to tell: here it counts
+/// as none.
+fn configured(paths: &Paths) -> PathBuf {
+    let named = |name: &str| env::var_os(name).filter(|it| !it.is_empty()).map(Into::into);
+    let settings = Settings { config: named("WINDLASS_CONFIG"), ..Settings::default() };
+    let settings = settings.with_file(paths).unwrap_or_default();
+    let below = |it: PathBuf| it.join("api.sock");
+    settings.socket.or(settings.runtime_directory.map(below)).unwrap_or_else(|| paths.socket())
 }
 
 /// Objects as they are and as they change.

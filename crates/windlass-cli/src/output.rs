@@ -53,6 +53,8 @@ pub(crate) fn plain(text: &str) -> String {
     for letter in text.trim_end().chars() {
         match letter {
             '\n' | '\r' | '\t' => plain.push(' '),
+            // Those that turn the direction of writing make a line read otherwise than it is.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => plain.extend(letter.escape_unicode()),
             it if it.is_control() || paint::is_mark(it) => plain.extend(it.escape_unicode()),
             it => plain.push(it),
         }
@@ -78,6 +80,7 @@ mod tests {
     fn text_of_others_cannot_command_the_terminal() {
         assert_eq!(plain("two\nlines\u{1b}[31m"), "two lines\\u{1b}[31m");
         assert_eq!(plain("a\u{2061}b"), "a\\u{2061}b");
+        assert_eq!(plain("a\u{202e}b\u{2069}"), "a\\u{202e}b\\u{2069}");
         assert_eq!(plain("größer"), "größer");
     }
 

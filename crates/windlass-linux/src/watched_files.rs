@@ -33,6 +33,10 @@ use rustix::io::Errno;
 pub use read::{Trouble, read};
 use watches::{Holder, Told, Watches};
 
+/// The kernel tells that a writer has closed a file a moment before it counts one writer less, so a file that seems to be
+/// written to is looked at once more after this time.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// Whoever moves files around faster than they can be read so many times does nothing else.
 const PASSES_MAX: usize = 1000;
 
@@ -142,6 +146,8 @@ pub struct WatchedFiles {
     touched: BTreeSet<PathBuf>,
     /// Not to be looked at before they are closed.
     writing: BTreeSet<PathBuf>,
+    /// Found to be written to, and looked at once more without having been told to; see [`AGAIN`].
+    again: BTreeSet<PathBuf>,
     /// Known and not there, or there and empty: when that is taken for what it seems.
     doubtful: BTreeMap<PathBuf, Instant>,
     /// Directories as they were entered, by device and inode.
@@ -168,6 +174,7 @@ impl WatchedFiles {
             known: BTreeMap::new(),
             touched: BTreeSet::new(),
             writing: BTreeSet::new(),
+            again: BTreeSet::new(),
             doubtful: BTreeMap::new(),
             entered: BTreeMap::new(),
             unmounted: BTreeMap::new(),
@@ -294,6 +301,7 @@ impl WatchedFiles {
                 Told::Touched(path) => {
                     if self.is_chosen(&path) {
                         self.writing.remove(&path);
+                        self.again.remove(&path);
                         self.touched.insert(path);
                     }
                 }
@@ -399,7 +407,12 @@ impl WatchedFiles {
             Err(Trouble::NotAFile("a directory")) if link => return self.forget(path, found),
             // It went just now; the event that says so is on its way.
             Err(Trouble::Unreadable(error)) if !link && is_missing(&error) => return self.miss(path),
-            Err(trouble) => Change::Unreadable { path: path.into(), trouble },
+            Err(trouble) => {
+                if matches!(trouble, Trouble::BeingWritten) && self.again.insert(path.into()) {
+                    self.doubtful.insert(path.into(), Instant::now() + AGAIN);
+                }
+                Change::Unreadable { path: path.into(), trouble }
+            }
         };
         self.known.entry(path.into()).or_insert(Known::File(false));
         found.push(change);
@@ -485,6 +498,7 @@ impl WatchedFiles {
     /// Drops all that is known at and below a path.
     fn forget(&mut self, path: &Path, found: &mut Vec<Change>) {
         self.writing.retain(|it| !it.starts_with(path));
+        self.again.retain(|it| !it.starts_with(path));
         self.entered.retain(|it, _| !it.starts_with(path));
         let all: Vec<(PathBuf, Known)> = self.known_at(path).map(|(path, known)| (path.clone(), *known)).collect();
         for (path, known) in all {

@@ -326,6 +326,10 @@ pub struct NodeStatus {
     pub manifests_as_of: Timestamp,
     /// Whether it has a user and mount namespace of its own, which others must enter to see the mounts.
     pub rootless: bool,
+    /// The mount namespace in which the mounts are, as the link `/proc/PID/ns/mnt` of a process in it reads; empty if it
+    /// could not be read.
+    #[serde(default)]
+    pub mount_namespace: String,
     /// `Synced`, `SourceComplete`, `ManifestsValid`.
     pub conditions: Vec<Condition>,
     /// What is wrong with the manifests, and what was found on disk that is not windlass's.

@@ -55,16 +55,18 @@ async fn pods(client: &Client, names: &[&str], namespace: Option<&str>, style: S
         }
         (names, None) => {
             let all = client.get::<List<view::Pod>>(&client::list(None, "pods")).await?.items;
+            let missing: Vec<_> = names.iter().filter(|name| !all.iter().any(|it| it.is_called(name))).collect();
+            if !missing.is_empty() {
+                let text = |it: &&&str| format!("pod {:?} not found in any namespace", plain(it));
+                return Err(Failure::new(missing.iter().map(text).collect::<Vec<_>>().join("\n")).into());
+            }
             pods.extend(all.into_iter().filter(|it| names.iter().any(|name| it.is_called(name))));
         }
     }
     view::Pod::sort(&mut pods);
     if pods.is_empty() {
         let place = namespace.map(|it| format!(" in {it} namespace")).unwrap_or_default();
-        match names {
-            [] => output::note(&format!("No pods found{place}.")),
-            names => return Err(Failure::new(format!("pod {:?} not found in any namespace", names.join(", "))).into()),
-        }
+        output::note(&format!("No pods found{place}."));
     }
     let mut events: Vec<view::Event> = match pods.is_empty() {
         true => Vec::new(),

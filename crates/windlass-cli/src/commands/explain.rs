@@ -3,7 +3,7 @@
 use std::{path::Path, process::ExitCode};
 
 use jiff::Timestamp;
-use windlass::view::{self, MountStatus};
+use windlass::view::{self, MountStatus, PodPhase};
 
 use super::lookup;
 use crate::{
@@ -69,6 +69,10 @@ fn explain(pod: &view::Pod, volumes: &[&MountStatus], only: Option<&str>, style:
     let name = plain(&title(&pod.metadata));
     let unsettled: Vec<_> = volumes.iter().filter(|it| !it.mounted || !it.reasons.is_empty()).collect();
     let unmounted = volumes.iter().filter(|it| !it.mounted).count();
+    // Of one that goes it is the other way round: what is still here is what is to be explained.
+    if matches!(pod.status.phase, PodPhase::Finished | PodPhase::Leaving) {
+        return goes(&name, pod.status.phase, volumes, only, style);
+    }
     let mut text = match (unmounted, only) {
         (0, Some(volume)) => format!("pod {name}: volume {} is mounted", plain(volume)),
         (_, Some(volume)) => format!("pod {name}: volume {} is not mounted", plain(volume)),
@@ -88,6 +92,21 @@ fn explain(pod: &view::Pod, volumes: &[&MountStatus], only: Option<&str>, style:
     }
     text.push('\n');
     for volume in unsettled {
+        text.push('\n');
+        text.push_str(&one(volume, style));
+    }
+    text
+}
+
+/// The same of a pod that is not to have its volumes any more.
+fn goes(name: &str, phase: PodPhase, volumes: &[&MountStatus], only: Option<&str>, style: Style) -> String {
+    let mut text = match (volumes.len(), only) {
+        (_, Some(volume)) => format!("pod {name} is {phase:?}: volume {} is still here\n", plain(volume)),
+        (0, None) => format!("pod {name} is {phase:?}: nothing of it is left\n"),
+        (1, None) => format!("pod {name} is {phase:?}: 1 volume is still here\n"),
+        (some, None) => format!("pod {name} is {phase:?}: {some} volumes are still here\n"),
+    };
+    for volume in volumes {
         text.push('\n');
         text.push_str(&one(volume, style));
     }

@@ -35,8 +35,9 @@ pub(crate) async fn unknown(client: &Client, namespace: &str, name: &str) -> any
 }
 
 fn near(pods: &[view::Pod], namespace: &str, name: &str) -> Option<String> {
-    let elsewhere = pods.iter().find(|it| it.metadata.name == name);
-    if let Some(other) = elsewhere.and_then(|it| it.metadata.namespace.as_deref()) {
+    let mut places =
+        pods.iter().filter(|it| it.metadata.name == name).filter_map(|it| it.metadata.namespace.as_deref());
+    if let Some(other) = places.find(|it| *it != namespace) {
         return Some(format!("there is one in another namespace: use --namespace {}", plain(other)));
     }
     let here = pods.iter().filter(|it| it.metadata.namespace.as_deref() == Some(namespace));

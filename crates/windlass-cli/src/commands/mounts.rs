@@ -5,21 +5,34 @@ mod oci;
 
 use std::{path::Path, process::ExitCode};
 
+use clap::ValueEnum;
 use windlass::view::{self, ContainerMounts, Containers};
 
 use super::lookup;
 use crate::{
     args::{self, Color, Look, Mounts, MountsFormat},
     client::{self, Client},
+    daemon::shared::mount_namespace,
     exit::Failure,
     output::{self, columns::title, paint::Paint, plain, table::Table},
 };
 
+/// How the daemon begins to say why a volume cannot be given yet; whatever else it says will not change by waiting.
+const NOT_MOUNTED: &str = "the volume is not mounted";
+
 pub(crate) async fn run(command: &Mounts, socket: Option<&Path>) -> anyhow::Result<ExitCode> {
     let client = Client::new(socket);
     let name = args::bare(&command.pod);
-    let Some(mut containers) = client.find::<Containers>(&client::containers(&command.namespace, name)).await? else {
-        return Err(lookup::unknown(&client, &command.namespace, name).await?.into());
+    let mut containers = match client.get::<Containers>(&client::containers(&command.namespace, name)).await {
+        Ok(containers) => containers,
+        Err(error) if client::is_not_found(&error) => {
+            // It may be known and have no containers any more; then the daemon has said it best.
+            return Err(match client.find::<view::Pod>(&client::pod(&command.namespace, name)).await? {
+                Some(_) => error,
+                None => lookup::unknown(&client, &command.namespace, name).await?.into(),
+            });
+        }
+        Err(error) => return Err(error),
     };
     if let Some(only) = &command.container {
         let names = names(&containers);
@@ -28,6 +41,15 @@ pub(crate) async fn run(command: &Mounts, socket: Option<&Path>) -> anyhow::Resu
             let text = format!("pod {} has no container {only:?}", title(&containers.metadata));
             return Err(Failure::new(text).hints([format!("it has {names}")]).into());
         }
+    }
+    let elsewhere = elsewhere(&client, command).await?;
+    match (elsewhere, command.output) {
+        (Some(failure), MountsFormat::Oci | MountsFormat::Podman | MountsFormat::Docker) => return Err(failure.into()),
+        (Some(failure), MountsFormat::Table | MountsFormat::Json) => {
+            output::note(&format!("note: {failure}"));
+            failure.tell_hints();
+        }
+        (None, _) => {}
     }
     let groups = &containers.status.groups;
     let text = match command.output {
@@ -39,6 +61,30 @@ pub(crate) async fn run(command: &Mounts, socket: Option<&Path>) -> anyhow::Resu
     };
     output::data(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// That the paths lead to the mounts only in the daemon's mount namespace: from here they are bare directories, and
+/// whoever mounts them writes beside the volumes (I-4).
+async fn elsewhere(client: &Client, command: &Mounts) -> anyhow::Result<Option<Failure>> {
+    let view::Node { status, .. } = client.get(&client::node()).await?;
+    let here = mount_namespace();
+    if here.is_empty() || status.mount_namespace.is_empty() || here == status.mount_namespace {
+        return Ok(None);
+    }
+    let user = if status.rootless { " --preserve-credentials --user" } else { "" };
+    let format = command.output.to_possible_value().map(|it| it.get_name().to_owned()).unwrap_or_default();
+    let container = command.container.as_ref().map(|it| format!(" -c {}", plain(it))).unwrap_or_default();
+    // The socket is named since a user is root in there, and would ask the system's daemon without it.
+    let hint = format!(
+        "run it, and the container, where they are: `nsenter{user} --mount --target {} -- \
+            windlass --socket {} mounts {} -n {}{container} -o {format}`",
+        status.process,
+        plain(&client.socket().display().to_string()),
+        plain(&command.pod),
+        plain(&command.namespace)
+    );
+    let text = "the mounts are in the daemon's own mount namespace, and cannot be seen from here";
+    Ok(Some(Failure::new(text).hints([hint])))
 }
 
 fn names(containers: &Containers) -> String {
@@ -76,10 +122,10 @@ async fn complete<'a>(
             plain(&missing.message)
         ));
     }
-    // Only what the pod has and is not mounted comes by waiting.
+    // Only what the pod has and is not mounted comes by waiting, if nothing else is wrong with it.
     let pod: view::Pod = client.get(&client::pod(&command.namespace, args::bare(&command.pod))).await?;
     let comes = |name: &str| pod.status.volumes.iter().any(|it| it.volume == name && !it.mounted);
-    let hopeless = container.missing.iter().any(|it| !comes(&it.volume));
+    let hopeless = container.missing.iter().any(|it| !it.message.starts_with(NOT_MOUNTED) || !comes(&it.volume));
     Err(match hopeless {
         true => Failure::new(text),
         false => {

@@ -2,7 +2,7 @@
 
 mod disk;
 
-use std::{path::Path, process::ExitCode};
+use std::{env, path::Path, process::ExitCode};
 
 use windlass::view::{self, List};
 
@@ -42,7 +42,10 @@ pub(crate) async fn run(command: &Tree, socket: Option<&Path>, look: &Look) -> a
 /// What can be told without a daemon, from where it would have its volumes.
 fn without_daemon(error: anyhow::Error, names: &[&str], paint: Paint) -> anyhow::Result<Branch> {
     let paths = Paths::own();
-    let config = Settings::default().with_file(&paths)?.mean(&paths)?;
+    // As the daemon's own options read them.
+    let named = |name: &str| env::var_os(name).filter(|it| !it.is_empty()).map(Into::into);
+    let settings = Settings { root: named("WINDLASS_ROOT"), config: named("WINDLASS_CONFIG"), ..Settings::default() };
+    let config = settings.with_file(&paths)?.mean(&paths)?;
     if !config.root.exists() {
         return Err(error);
     }

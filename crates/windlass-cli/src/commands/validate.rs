@@ -15,6 +15,7 @@ use crate::{
     output::{
         self, count,
         paint::{Paint, Tone},
+        plain,
     },
 };
 
@@ -55,8 +56,8 @@ fn line(problem: &Problem, paint: Paint) -> String {
     };
     let severity = paint.text(tone, severity);
     let line = line.map(|it| format!(":{it}")).unwrap_or_default();
-    let object = object.as_ref().map(|it| format!("{it}: ")).unwrap_or_default();
-    format!("{path}{line}: {severity}: {object}{message}")
+    let object = object.as_ref().map(|it| format!("{}: ", plain(it))).unwrap_or_default();
+    format!("{}{line}: {severity}: {object}{}", plain(path), plain(message))
 }
 
 /// All of it in one line: `12 files, 8 pods, 20 objects: 1 error, 2 warnings`.
@@ -89,6 +90,19 @@ mod tests {
         assert_eq!(line(&problem, paint(Color::Never)), "web.yaml:3: error: Pod default/web: spec: it is missing");
         let bare = Problem { line: None, object: None, severity: Severity::Warning, ..problem };
         assert_eq!(line(&bare, paint(Color::Always)), "web.yaml: \u{1b}[33mwarning\u{1b}[0m: spec: it is missing");
+    }
+
+    #[test]
+    fn what_a_manifest_says_cannot_command_the_terminal() {
+        let problem = Problem {
+            severity: Severity::Error,
+            path: "a\u{1b}.yaml".into(),
+            line: None,
+            object: Some("Pod a\nb".into()),
+            message: "\u{202e}".into(),
+        };
+        let line = line(&problem, Paint::of(&Look { color: Color::Never }));
+        assert_eq!(line, "a\\u{1b}.yaml: error: Pod a b: \\u{202e}");
     }
 
     #[test]

@@ -1,7 +1,10 @@
-//! `windlass wait`: until the volumes of pods are mounted, or gone. It follows a watch and asks nothing twice.
+//! `windlass wait`: until the volumes of pods are mounted, or gone. It follows a watch and asks nothing twice, once the
+//! daemon knows all there is.
+
+mod ready;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     io::{self, IsTerminal},
     path::Path,
     process::ExitCode,
@@ -32,25 +35,34 @@ pub(crate) async fn run(command: &Wait, socket: Option<&Path>, _look: &Look) -> 
             Failure::usage("--all-namespaces goes with --all: a pod's name says nothing of its namespace").into()
         );
     }
-    let started = Instant::now();
-    let deadline = started.checked_add(command.timeout);
-    let mut watch = client.watch::<view::Pod>(&client::list(namespace, "pods")).await?;
-    let mut waiting = Waiting { goal: command.goal, pods: Pods::default(), targets: Vec::new() };
+    // None is so far ahead that it never comes.
+    let deadline = Instant::now().checked_add(command.timeout);
+    // That a pod is not there, and which are all, is only known to a daemon that knows everything.
+    if command.all || command.goal == Goal::Unmounted {
+        ready::all_known(&client, deadline).await?;
+    }
+    // A pod of which only its directory was found is in no namespace, and may be the one that is to go.
+    let place = namespace.filter(|_| command.goal == Goal::Mounted);
+    let mut watch = client.watch::<view::Pod>(&client::list(place, "pods")).await?;
+    let mut waiting = Waiting::new(command.goal);
     // What is there has its own time: even a wait of no time at all looks.
-    let looked = started + command.timeout.max(client::DEADLINE);
+    let looked = deadline.map(|it| it.max(Instant::now() + client::DEADLINE));
     loop {
-        let Ok(event) = timeout_at(looked, watch.next()).await else { return Err(client.silent().into()) };
-        if !waiting.pods.take(event?) {
+        let Some(event) = in_time(looked, watch.next()).await else { return Err(client.silent().into()) };
+        let event = event?;
+        if event.kind == WatchKind::Bookmark {
             break;
         }
+        waiting.pods.take(event);
     }
-    waiting.targets = match namespace.filter(|_| !command.all) {
+    match namespace.filter(|_| !command.all) {
         Some(namespace) => {
-            let target = |it: &String| Target::new(Some(namespace), args::bare(it), false);
-            command.pods.iter().map(target).collect()
+            for name in &command.pods {
+                waiting.add(Target::new(Some(namespace), args::bare(name), false));
+            }
         }
-        None => waiting.all(),
-    };
+        None => waiting.add_all(namespace),
+    }
     if waiting.targets.is_empty() {
         let place = namespace.map(|it| format!(" in {it} namespace")).unwrap_or_default();
         return match command.goal {
@@ -62,26 +74,28 @@ pub(crate) async fn run(command: &Wait, socket: Option<&Path>, _look: &Look) -> 
         };
     }
     let progress = Progress::new();
+    let mut named: Vec<usize> = (0..waiting.targets.len()).collect();
     loop {
-        waiting.look(&progress)?;
-        if waiting.targets.iter().all(|it| it.met) {
+        waiting.judge(&named, &progress)?;
+        if waiting.late == 0 {
             progress.end();
             return Ok(ExitCode::SUCCESS);
         }
         progress.show(&waiting);
-        let event = match deadline {
-            Some(deadline) => match timeout_at(deadline, watch.next()).await {
-                Ok(event) => event,
-                Err(_) => break,
-            },
-            // So far ahead that it never comes.
-            None => watch.next().await,
-        };
-        waiting.pods.take(event.inspect_err(|_| progress.end())?);
+        let Some(event) = in_time(deadline, watch.next()).await else { break };
+        named = waiting.take(event.inspect_err(|_| progress.end())?);
     }
     progress.end();
     waiting.tell_late(&client).await;
     Ok(ExitCode::from(exit::NOT_YET))
+}
+
+/// `None` if it takes longer.
+async fn in_time<T>(deadline: Option<Instant>, what: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, what).await.ok(),
+        None => Some(what.await),
+    }
 }
 
 /// The pods of the daemon as they are now. Two can have one name for a while: one that comes, and one that goes.
@@ -89,19 +103,37 @@ pub(crate) async fn run(command: &Wait, socket: Option<&Path>, _look: &Look) -> 
 struct Pods(BTreeMap<Metadata, view::Pod>);
 
 impl Pods {
-    /// False when all that was there at the beginning is known.
-    fn take(&mut self, event: WatchEvent<view::Pod>) -> bool {
-        match (event.kind, event.object) {
-            (WatchKind::Bookmark, _) => return false,
-            (WatchKind::Added | WatchKind::Modified, Some(pod)) => drop(self.0.insert(pod.metadata.clone(), pod)),
-            (WatchKind::Deleted, Some(pod)) => drop(self.0.remove(&pod.metadata)),
-            (WatchKind::Added | WatchKind::Modified | WatchKind::Deleted, None) => {}
+    fn take(&mut self, event: WatchEvent<view::Pod>) {
+        let Some(pod) = event.object else { return };
+        match event.kind {
+            WatchKind::Added | WatchKind::Modified => {
+                if let (Some(_), Some(uid)) = (&pod.metadata.namespace, &pod.metadata.uid) {
+                    // It has got a name, and was called by its UID before.
+                    self.0.remove(&Metadata { namespace: None, name: uid.clone(), uid: Some(uid.clone()) });
+                }
+                self.0.insert(pod.metadata.clone(), pod);
+            }
+            WatchKind::Deleted => drop(self.0.remove(&pod.metadata)),
+            WatchKind::Bookmark => {}
         }
-        true
     }
 
+    /// Those of this name; also one of which only its directory was found, and which is called by its UID.
     fn of<'a>(&'a self, target: &'a Target) -> impl Iterator<Item = &'a view::Pod> {
-        self.0.values().filter(|it| it.metadata.name == target.name && it.metadata.namespace == target.namespace)
+        let nameless = self.called(None, &target.name).filter(|_| target.namespace.is_some());
+        self.called(target.namespace.as_deref(), &target.name).chain(nameless)
+    }
+
+    fn called(&self, namespace: Option<&str>, name: &str) -> impl Iterator<Item = &view::Pod> {
+        let first = Metadata { namespace: namespace.map(Into::into), name: name.into(), uid: None };
+        let after = self.0.range(first.clone()..).map(|(_, pod)| pod);
+        after.take_while(move |it| it.metadata.name == first.name && it.metadata.namespace == first.namespace)
+    }
+
+    /// One of which only its directory was found, and of which something is left. It may be of any name.
+    fn nameless(&self) -> Option<&view::Pod> {
+        let named = Metadata { namespace: Some(String::new()), ..Metadata::default() };
+        self.0.range(..named).map(|(_, pod)| pod).find(|it| !has_nothing(it))
     }
 }
 
@@ -111,12 +143,14 @@ struct Target {
     name: String,
     /// It is one of all pods, so one that goes is not waited for any more.
     may_go: bool,
+    /// It was here by its name, so it is none of those of which only their directory was found.
+    seen: bool,
     met: bool,
 }
 
 impl Target {
     fn new(namespace: Option<&str>, name: &str, may_go: bool) -> Self {
-        Self { namespace: namespace.map(Into::into), name: name.into(), may_go, met: false }
+        Self { namespace: namespace.map(Into::into), name: name.into(), may_go, seen: false, met: false }
     }
 }
 
@@ -124,40 +158,84 @@ struct Waiting {
     goal: Goal,
     pods: Pods,
     targets: Vec<Target>,
+    /// The targets of each name, in whatever namespace.
+    by_name: HashMap<String, Vec<usize>>,
+    /// So many targets are not met.
+    late: usize,
 }
 
 impl Waiting {
-    /// All pods for which the goal makes sense.
-    fn all(&self) -> Vec<Target> {
-        let mut targets: Vec<Target> = Vec::new();
-        for pod in self.pods.0.values() {
-            let Metadata { namespace, name, .. } = &pod.metadata;
-            let known = targets.iter().any(|it| it.name == *name && it.namespace == *namespace);
-            if !known && (self.goal == Goal::Unmounted || is_mounted(pod) || is_coming(pod)) {
-                targets.push(Target::new(namespace.as_deref(), name, true));
-            }
-        }
-        targets
+    fn new(goal: Goal) -> Self {
+        Self { goal, pods: Pods::default(), targets: Vec::new(), by_name: HashMap::new(), late: 0 }
     }
 
-    /// Tells of the pods that have reached the goal now.
-    fn look(&mut self, progress: &Progress) -> io::Result<()> {
-        for target in self.targets.iter_mut().filter(|it| !it.met) {
+    fn add(&mut self, mut target: Target) {
+        let seen = self.pods.of(&target).next().is_some();
+        target.seen = seen;
+        self.by_name.entry(target.name.clone()).or_default().push(self.targets.len());
+        self.targets.push(target);
+        self.late += 1;
+    }
+
+    /// All pods of the namespace for which the goal makes sense, and those that may be of any.
+    fn add_all(&mut self, namespace: Option<&str>) {
+        let mut names: Vec<(Option<String>, String)> = Vec::new();
+        for pod in self.pods.0.values() {
+            let Metadata { namespace: of, name, .. } = &pod.metadata;
+            let here = namespace.is_none() || of.is_none() || of.as_deref() == namespace;
+            if here && (self.goal == Goal::Unmounted || is_mounted(pod) || is_coming(pod)) {
+                names.push((of.clone(), name.clone()));
+            }
+        }
+        // They are in order.
+        names.dedup();
+        for (namespace, name) in names {
+            self.add(Target::new(namespace.as_deref(), &name, true));
+        }
+    }
+
+    /// The targets that may be met by this step.
+    fn take(&mut self, event: WatchEvent<view::Pod>) -> Vec<usize> {
+        let Some(Metadata { namespace, name, .. }) = event.object.as_ref().map(|it| it.metadata.clone()) else {
+            return Vec::new();
+        };
+        let some_nameless = self.pods.nameless().is_some();
+        self.pods.take(event);
+        let mut named = self.by_name.get(&name).cloned().unwrap_or_default();
+        named.retain(|it| namespace.is_none() || self.targets[*it].namespace == namespace);
+        for target in &named {
+            self.targets[*target].seen = true;
+        }
+        match some_nameless && self.pods.nameless().is_none() {
+            true => (0..self.targets.len()).collect(),
+            false => named,
+        }
+    }
+
+    /// Tells of those of these targets that have reached the goal now.
+    fn judge(&mut self, targets: &[usize], progress: &Progress) -> io::Result<()> {
+        for index in targets {
+            let target = &mut self.targets[*index];
+            if target.met {
+                continue;
+            }
             let met = match self.goal {
                 Goal::Mounted => self.pods.of(target).any(is_mounted),
-                Goal::Unmounted => self.pods.of(target).all(has_nothing),
+                Goal::Unmounted => {
+                    self.pods.of(target).all(has_nothing) && (target.seen || self.pods.nameless().is_none())
+                }
             };
             let left = self.goal == Goal::Mounted && target.may_go && !self.pods.of(target).any(is_coming);
-            if met {
-                target.met = true;
-                let word = match self.goal {
-                    Goal::Mounted => "mounted",
-                    Goal::Unmounted => "unmounted",
-                };
-                progress.around(|| output::data(&format!("pod/{} {word}\n", plain(&target.name))))?;
-            } else if left {
-                target.met = true;
-                progress.around(|| output::note(&format!("pod/{} goes, and is not waited for", plain(&target.name))));
+            if !met && !left {
+                continue;
+            }
+            target.met = true;
+            self.late -= 1;
+            let name = plain(&target.name);
+            match (met, self.goal) {
+                (true, Goal::Mounted) => progress.around(|| output::data(&format!("pod/{name} mounted\n")))?,
+                (true, Goal::Unmounted) => progress.around(|| output::data(&format!("pod/{name} unmounted\n")))?,
+                (false, _) => progress.around(|| output::note(&format!("pod/{name} goes, and is not waited for"))),
             }
         }
         Ok(())
@@ -192,7 +270,10 @@ impl Waiting {
     }
 
     fn why_not_gone(&self, target: &Target) -> Option<String> {
-        let pod = self.pods.of(target).next()?;
+        let Some(pod) = self.pods.of(target).find(|it| !has_nothing(it)) else {
+            let other = plain(&self.pods.nameless()?.metadata.name);
+            return Some(format!("it may be pod {other}, of which only the directory is known and which is not gone"));
+        };
         if is_coming(pod) {
             return Some("it is still wanted: take its manifest away".into());
         }
@@ -258,7 +339,10 @@ impl Progress {
     }
 
     fn show(&self, waiting: &Waiting) {
-        let met = waiting.targets.iter().filter(|it| it.met).count();
+        if self.0.is_hidden() {
+            return;
+        }
+        let met = waiting.targets.len() - waiting.late;
         let late = waiting.first_late().unwrap_or_default();
         self.0.set_message(format!("{met}/{} pods; {late}", waiting.targets.len()));
     }

@@ -12,6 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{args, paths::Paths};
 
+/// Not in the documentation itself, which would take the address for a link.
+const ISSUER_HELP: &str = "What the tokens say of who made them [default: https://windlass.local]";
+
 /// Settings as they are written. The file has the same names as the options, without the hyphens before them; what the
 /// command line or the environment says comes before what the file says.
 #[derive(Args, Serialize, Deserialize, Debug, Clone, Default, PartialEq)]
@@ -70,8 +73,8 @@ pub(crate) struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_key: Option<PathBuf>,
 
-    /// What the tokens say of who made them [default: https://windlass.local]
-    #[arg(long, value_name = "URL", help_heading = "Tokens")]
+    /// What the tokens say of who made them.
+    #[arg(long, value_name = "URL", help_heading = "Tokens", help = ISSUER_HELP)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_issuer: Option<String>,
 

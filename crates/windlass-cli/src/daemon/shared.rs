@@ -84,12 +84,18 @@ impl Shared {
             manifests: self.about.manifests.display().to_string(),
             manifests_as_of: summary.as_of,
             rootless: self.about.rootless,
+            mount_namespace: mount_namespace(),
             conditions,
             problems,
             counts,
         };
         view::Object::new("Node", Metadata { name: self.about.node_name.clone(), ..Metadata::default() }, status)
     }
+}
+
+/// The mount namespace of this process, as it is compared with others; empty if it cannot be read.
+pub(crate) fn mount_namespace() -> String {
+    std::fs::read_link("/proc/self/ns/mnt").map(|it| it.display().to_string()).unwrap_or_default()
 }
 
 /// Whether all volumes of a pod are mounted.

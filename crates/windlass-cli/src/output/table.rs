@@ -17,7 +17,12 @@ pub(crate) struct Cell {
 impl Cell {
     /// With the color of a state.
     pub(crate) fn toned(text: impl AsRef<str>, tone: Tone) -> Self {
-        Self { text: plain(text.as_ref()), tone }
+        let mut text = plain(text.as_ref());
+        if let Some((end, _)) = text.char_indices().nth(LENGTH_MAX) {
+            text.truncate(end);
+            text.push('…');
+        }
+        Self { text, tone }
     }
 
     /// A state or reason in its color.
@@ -41,6 +46,8 @@ pub(crate) struct Table {
     paint: Paint,
 }
 
+/// No field shows more characters: one long message would make every line of its table as long.
+const LENGTH_MAX: usize = 1000;
 /// Between columns.
 const GAP: u16 = 3;
 
@@ -75,7 +82,7 @@ impl Table {
         }
         for (column, width) in table.column_iter_mut().zip(&self.widths) {
             column.set_padding((0, GAP));
-            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width + GAP)));
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width.saturating_add(GAP))));
         }
         let mut text = String::new();
         for line in table.lines() {
@@ -108,6 +115,12 @@ mod tests {
         );
         // What comes later stands below, and has no headings.
         assert_eq!(table.rows([row("db", "Hung")]), "db            Hung      5s\n");
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut() {
+        let text = Table::bare(paint(Color::Never)).rows([vec!["ü".repeat(70_000).into(), "5s".into()]]);
+        assert_eq!(text, format!("{}…   5s\n", "ü".repeat(LENGTH_MAX)));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! A daemon that answers what it is told to, on a socket of its own.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     io::{BufRead, BufReader, Read, Write},
     os::unix::net::{UnixListener, UnixStream},
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
@@ -29,6 +29,8 @@ pub(crate) enum Answer {
     Watch(Vec<String>, Ending),
     /// By hanging up.
     HangUp,
+    /// With the first of these, the next time with the next, and with the last from then on.
+    InTurn(Arc<Mutex<VecDeque<Answer>>>),
 }
 
 /// What follows the last line of a watch.
@@ -103,14 +105,19 @@ fn serve(mut connection: UnixStream, answers: &HashMap<String, Answer>) -> std::
     }
     let path = first.split(' ').nth(1).unwrap_or_default();
     let missing = Answer::Status(404, "NotFound", "there is no such thing");
-    match answers.get(path).unwrap_or(&missing) {
+    let mut answer = answers.get(path).unwrap_or(&missing).clone();
+    while let Answer::InTurn(turns) = answer {
+        let mut turns = turns.lock().unwrap();
+        answer = if turns.len() > 1 { turns.pop_front().unwrap() } else { turns[0].clone() };
+    }
+    match &answer {
         Answer::Object(object) => whole(&mut connection, 200, object),
         Answer::Status(code, reason, message) => {
             let status = json!({"apiVersion": "windlass/v1alpha1", "kind": "Status", "status": "Failure", "code": code,
                 "reason": reason, "message": message});
             whole(&mut connection, *code, &status)
         }
-        Answer::HangUp => Ok(()),
+        Answer::HangUp | Answer::InTurn(_) => Ok(()),
         Answer::Watch(lines, ending) => {
             write!(connection, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
             for line in lines {
@@ -130,6 +137,10 @@ fn whole(connection: &mut UnixStream, code: u16, object: &Value) -> std::io::Res
     let text = object.to_string();
     let length = text.len();
     write!(connection, "HTTP/1.1 {code} x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{text}")
+}
+
+pub(crate) fn in_turn(answers: impl IntoIterator<Item = Answer>) -> Answer {
+    Answer::InTurn(Arc::new(Mutex::new(answers.into_iter().collect())))
 }
 
 pub(crate) fn object(object: &impl Serialize) -> Answer {

@@ -58,6 +58,7 @@ fn a_pod_is_described_with_its_volumes_and_events() {
     let both = daemon.print(&["describe", "pods", "-A"]);
     assert!(both.starts_with(&format!("{text}\n\nName:       db\n")), "{both}");
     daemon.run(&["describe", "pod", "wep"]).failed(1, &["not found in default namespace", "did you mean web?"]);
+    daemon.run(&["describe", "pod", "web", "nosuch", "-A"]).failed(1, &["pod \"nosuch\" not found in any namespace"]);
     daemon.run(&["describe", "pod", "wep", "-A"]).failed(1, &["pod \"wep\" not found in any namespace"]);
 }
 

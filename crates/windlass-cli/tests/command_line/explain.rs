@@ -19,6 +19,7 @@ fn daemon() -> Daemon {
         ("/namespaces/default/pods/good", object(&web())),
         ("/namespaces/default/pods/pod", object(&named_pod)),
         ("/namespaces/default/pods/unwell", object(&unwell)),
+        ("/namespaces/shop/pods/db", object(&db())),
         ("/pods", list("Pod", &[stuck_web(), db()])),
         ("/node", object(&node())),
     ])
@@ -61,6 +62,13 @@ fn what_is_settled_is_said_in_a_line() {
     let text = daemon.print(&["explain", "unwell"]);
     assert!(text.starts_with("pod default/unwell: its only volume is mounted, with trouble\n"));
     assert!(text.contains("  NoSpace: disk full\n"), "{text}");
+}
+
+#[test]
+fn of_a_pod_that_goes_it_is_said_what_is_still_here() {
+    let text = daemon().print(&["explain", "db", "-n", "shop"]);
+    assert!(text.starts_with("pod shop/db is Leaving: 1 volume is still here\n\ndisk (local-volume): "), "{text}");
+    assert!(!text.contains("not mounted"), "{text}");
 }
 
 #[test]

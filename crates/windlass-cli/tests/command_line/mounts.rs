@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 use windlass::view::{
-    ContainerDevice, ContainerMount, ContainerMounts, ContainersStatus, Metadata, MissingMount, Object,
+    ContainerDevice, ContainerMount, ContainerMounts, ContainersStatus, Metadata, MissingMount, Node, Object,
 };
 
 use crate::{
-    daemon::{Daemon, list, object},
+    daemon::{Answer, Daemon, list, object},
     objects::*,
     program::lines,
 };
@@ -35,13 +35,17 @@ fn app() -> ContainerMounts {
 }
 
 fn daemon(containers: Vec<ContainerMounts>, groups: Vec<i64>) -> Daemon {
+    daemon_at(&node(), containers, groups)
+}
+
+fn daemon_at(node: &Node, containers: Vec<ContainerMounts>, groups: Vec<i64>) -> Daemon {
     let metadata = Metadata { namespace: Some("default".into()), name: "web".into(), uid: Some("uid-web".into()) };
     let containers = Object::new("Containers", metadata, ContainersStatus { containers, groups, volumes: Vec::new() });
     Daemon::new([
         ("/namespaces/default/pods/web/containers", object(&containers)),
         ("/namespaces/default/pods/web", object(&stuck_web())),
         ("/pods", list("Pod", &[stuck_web()])),
-        ("/node", object(&node())),
+        ("/node", object(node)),
     ])
 }
 
@@ -110,20 +114,77 @@ fn half_of_a_containers_volumes_is_nothing() {
     };
     let app = |missing| ContainerMounts { missing, ..app() };
     // `settings` is not mounted yet, `data` is and cannot be given all the same.
-    let late = daemon(vec![app(vec![missing("settings", "it is not mounted")])], Vec::new());
+    let late = daemon(vec![app(vec![missing("settings", "the volume is not mounted: no such object")])], Vec::new());
     let never = daemon(
-        vec![app(vec![missing("settings", "it is not mounted"), missing("data", "subPath is not there yet")])],
+        vec![app(vec![
+            missing("settings", "the volume is not mounted: no such object"),
+            missing("data", "subPath is not supported yet"),
+        ])],
         Vec::new(),
     );
     for format in ["oci", "podman", "docker"] {
-        let said = ["settings at /settings: it is not mounted", "hint: `windlass wait web` waits"];
+        let said =
+            ["settings at /settings: the volume is not mounted: no such object", "hint: `windlass wait web` waits"];
         late.run(&["mounts", "web", "-o", format]).failed(4, &said);
-        let said = ["settings at /settings: it is not mounted", "data at /data: subPath is not there yet"];
+        let said = [
+            "settings at /settings: the volume is not mounted: no such object",
+            "data at /data: subPath is not supported yet",
+        ];
         never.run(&["mounts", "web", "-o", format]).failed(1, &said);
     }
     let unknown = daemon(vec![app(vec![missing("typo", "cannot find volume \"typo\"")])], Vec::new());
     unknown.run(&["mounts", "web", "-o", "oci"]).failed(1, &["typo at /typo: cannot find volume"]);
-    assert!(never.print(&["mounts", "web"]).contains("<missing: subPath is not there yet>"));
+    assert!(never.print(&["mounts", "web"]).contains("<missing: subPath is not supported yet>"));
+}
+
+#[test]
+fn what_cannot_be_given_at_all_is_not_waited_for() {
+    let message = "subPath is not supported yet; mount the whole volume instead";
+    let missing =
+        vec![MissingMount { volume: "settings".into(), container_path: "/etc/app".into(), message: message.into() }];
+    let daemon = daemon(vec![ContainerMounts { missing, ..app() }], Vec::new());
+    daemon.run(&["mounts", "web", "-o", "oci"]).failed(1, &[message]);
+}
+
+#[test]
+fn paths_of_another_mount_namespace_are_not_handed_out() {
+    let elsewhere = |rootless| {
+        let mut node = node();
+        node.status.mount_namespace = "mnt:[1]".into();
+        node.status.rootless = rootless;
+        daemon_at(&node, vec![app()], Vec::new())
+    };
+    let own = elsewhere(true);
+    let said = format!(
+        "hint: run it, and the container, where they are: `nsenter --preserve-credentials --user --mount --target 42 \
+            -- windlass --socket {} mounts web -n default",
+        own.socket().display()
+    );
+    for format in ["oci", "podman", "docker"] {
+        let words = ["mounts", "web", "-o", format];
+        own.run(&words).failed(1, &["cannot be seen from here", &format!("{said} -o {format}`")]);
+    }
+    for format in ["table", "json"] {
+        let run = own.run(&["mounts", "web", "-c", "app", "-o", format]);
+        assert!(run.status == Some(0) && run.stdout.contains("/var/lib/windlass/data"), "{run:?}");
+        assert!(run.stderr.contains("note: the mounts are in") && run.stderr.contains(" -c app -o "), "{run:?}");
+    }
+    elsewhere(false).run(&["mounts", "web", "-o", "oci"]).failed(1, &["`nsenter --mount --target 42 -- windlass"]);
+    let mut here = node();
+    here.status.mount_namespace = std::fs::read_link("/proc/self/ns/mnt").unwrap().display().to_string();
+    daemon_at(&here, vec![app()], Vec::new()).print(&["mounts", "web", "-o", "oci"]);
+}
+
+#[test]
+fn of_a_pod_that_goes_the_daemon_says_why_it_has_no_containers() {
+    let gone = "no manifest of pod \"db\" is in force any more, so its containers are not known";
+    let daemon = Daemon::new([
+        ("/namespaces/shop/pods/db/containers", Answer::Status(404, "NotFound", gone)),
+        ("/namespaces/shop/pods/db", object(&db())),
+    ]);
+    let run = daemon.run(&["mounts", "db", "-n", "shop"]);
+    run.failed(1, &[gone]);
+    assert!(!run.stderr.contains("hint"), "{}", run.stderr);
 }
 
 #[test]

@@ -151,8 +151,10 @@ pub(crate) fn node() -> Node {
         manifests: "/etc/windlass/manifests".into(),
         manifests_as_of: jiff::Timestamp::UNIX_EPOCH,
         rootless: false,
+        mount_namespace: String::new(),
         conditions: vec![
             condition("Synced", true, "DiskRead", "What was on disk at the start is known."),
+            condition("SourceComplete", true, "AllRead", "Every manifest has been read once."),
             condition("ManifestsValid", false, "Invalid", "2 problems keep manifests from being in force."),
         ],
         problems: vec![

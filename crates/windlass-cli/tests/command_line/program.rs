@@ -15,7 +15,10 @@ pub(crate) struct Run {
 /// The program, in surroundings that are the same everywhere.
 pub(crate) fn windlass() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-    for name in ["WINDLASS_SOCKET", "WINDLASS_NAMESPACE", "WINDLASS_CONFIG", "NO_COLOR", "LC_ALL", "LC_CTYPE"] {
+    for name in ["SOCKET", "NAMESPACE", "CONFIG", "ROOT"] {
+        command.env_remove(format!("WINDLASS_{name}"));
+    }
+    for name in ["NO_COLOR", "LC_ALL", "LC_CTYPE"] {
         command.env_remove(name);
     }
     command.env("LANG", "C.UTF-8");

@@ -30,6 +30,24 @@ fn a_daemon_that_cannot_be_reached_has_a_status_and_a_hint_of_its_own() {
 }
 
 #[test]
+fn a_daemon_is_found_where_its_configuration_puts_it() {
+    let daemon = Daemon::new([("/namespaces/default/pods", list("Pod", &[web()]))]);
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("config.yaml");
+    let socket = daemon.socket();
+    let runtime = socket.parent().unwrap();
+    for text in [format!("socket: {}\n", socket.display()), format!("runtime-directory: {}\n", runtime.display())] {
+        std::fs::write(&config, text).unwrap();
+        let run = Run::of(windlass().env("WINDLASS_CONFIG", &config).args(["get", "pods"]).output().unwrap());
+        assert!(run.status == Some(0) && run.stdout.contains("web"), "{run:?}");
+    }
+    // What is wrong with it is for the daemon to say.
+    std::fs::write(&config, "nonsense: 1\n").unwrap();
+    let run = Run::of(windlass().env("WINDLASS_CONFIG", &config).args(["get", "pods"]).output().unwrap());
+    assert!(!run.stderr.contains("nonsense"), "{run:?}");
+}
+
+#[test]
 fn an_answer_that_is_no_is_told_in_the_daemons_words() {
     let refused = Answer::Status(400, "BadRequest", "watch must be true or false");
     let daemon = Daemon::new([

@@ -114,3 +114,22 @@ fn without_a_daemon_the_disk_is_told_unless_a_daemon_was_named() {
     assert!(run.stderr.contains("this is what is on disk below"), "{run:?}");
     assert!(run.stdout.contains("uid-1"), "{run:?}");
 }
+
+#[test]
+fn the_disk_is_that_of_the_environment_without_a_daemon() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("config.yaml");
+    fs::write(&config, "socket: /there/is/none\n").unwrap();
+    let root = root();
+    let tree = || {
+        let mut command = windlass();
+        command.arg("tree").env("WINDLASS_CONFIG", &config);
+        command
+    };
+    let run = Run::of(tree().env("WINDLASS_ROOT", root.path()).output().unwrap());
+    assert!(run.status == Some(0) && run.stdout.contains("uid-1"), "{run:?}");
+    assert!(run.stderr.contains("no daemon answers at /there/is/none"), "{run:?}");
+    fs::write(&config, format!("socket: /there/is/none\nroot: {}\n", root.path().display())).unwrap();
+    let run = Run::of(tree().output().unwrap());
+    assert!(run.status == Some(0) && run.stdout.contains("uid-1"), "{run:?}");
+}

@@ -1,9 +1,9 @@
 //! `wait`: what is there, what comes, what does not come in time.
 
-use windlass::view::{Pod, PodPhase};
+use windlass::view::{ConditionStatus, Metadata, Node, Pod, PodPhase};
 
 use crate::{
-    daemon::{Answer, Daemon, Ending, bookmark, line, list, object},
+    daemon::{Answer, Daemon, Ending, bookmark, in_turn, line, list, object},
     objects::*,
 };
 
@@ -78,9 +78,85 @@ fn a_pod_is_unmounted_when_nothing_of_it_is_left() {
     run.failed(4, &["pod/web to be unmounted: it is still wanted: take its manifest away"]);
 }
 
+/// A node that has not come so far.
+fn node_without(kind: &str) -> Node {
+    let mut node = node();
+    let condition = node.status.conditions.iter_mut().find(|it| it.kind == kind).unwrap();
+    condition.status = ConditionStatus::False;
+    condition.reason = format!("{kind}Not");
+    node
+}
+
+/// A pod of which only its directory was found.
+fn nameless(uid: &str) -> Pod {
+    let metadata = Metadata { namespace: None, name: uid.into(), uid: Some(uid.into()) };
+    Pod { metadata, ..pod("", uid, PodPhase::Leaving, vec![mounted("data", "empty-dir")]) }
+}
+
+#[test]
+fn what_the_daemon_does_not_know_yet_is_not_called_unmounted() {
+    let leaving = pod("default", "web", PodPhase::Leaving, vec![mounted("data", "empty-dir")]);
+    let there = vec![line("ADDED", &leaving), bookmark()];
+    let starts = |then: Vec<String>| {
+        let nothing = Answer::Watch(vec![bookmark()], Ending::Hold);
+        let not_yet = [object(&node_without("Synced")), object(&node_without("SourceComplete"))];
+        Daemon::new([
+            ("/node", in_turn(not_yet.into_iter().chain([object(&node())]))),
+            ("/pods?watch=true", in_turn([nothing, Answer::Watch(then, Ending::Hold)])),
+        ])
+    };
+    let goes = starts([there.clone(), vec![line("DELETED", &leaving)]].concat());
+    assert_eq!(goes.print(&["wait", "--for=unmounted", "web"]), "pod/web unmounted\n");
+    let stays = starts(there.clone());
+    stays.run(&["wait", "--for=unmounted", "web", "--timeout=1s"]).failed(4, &["pod/web to be unmounted: volume data"]);
+    let all = starts(there);
+    all.run(&["wait", "--for=unmounted", "--all", "--timeout=1s"]).failed(4, &["pod/web to be unmounted: volume data"]);
+}
+
+#[test]
+fn a_daemon_that_never_knows_all_is_told_with_its_reason() {
+    let daemon = Daemon::new([
+        ("/node", object(&node_without("SourceComplete"))),
+        ("/pods?watch=true", Answer::Watch(vec![bookmark()], Ending::Hold)),
+    ]);
+    let said = ["before the daemon knew all that is there: SourceCompleteNot: ", "torn.yaml:3: this is no YAML"];
+    for timeout in ["0", "100ms"] {
+        daemon.run(&["wait", "--for=unmounted", "web", "--timeout", timeout]).failed(4, &said);
+        daemon.run(&["wait", "--all", "--timeout", timeout]).failed(4, &said);
+    }
+}
+
+#[test]
+fn while_a_pod_without_a_name_is_left_only_one_that_was_seen_is_unmounted() {
+    let (old, leaving) = (nameless("uid-old"), pod("default", "db", PodPhase::Leaving, vec![stuck("settings")]));
+    let there = vec![line("ADDED", &old), line("ADDED", &leaving), bookmark(), line("DELETED", &leaving)];
+    let stays = daemon(there.clone());
+    let run = stays.run(&["wait", "--for=unmounted", "web", "db", "uid-old", "--timeout", "100ms"]);
+    assert_eq!((run.status, run.stdout.as_str()), (Some(4), "pod/db unmounted\n"), "{run:?}");
+    assert!(run.stderr.contains("pod/web to be unmounted: it may be pod uid-old, of which only the"), "{}", run.stderr);
+    assert!(run.stderr.contains("pod/uid-old to be unmounted: volume data: Mounted"), "{}", run.stderr);
+    let goes = daemon([there.clone(), vec![line("DELETED", &old)]].concat());
+    let words = ["wait", "--for=unmounted", "web", "db", "uid-old"];
+    assert_eq!(goes.print(&words), "pod/db unmounted\npod/web unmounted\npod/uid-old unmounted\n");
+    // It turns out to be another one.
+    let named = Pod { metadata: Metadata { uid: Some("uid-old".into()), ..web().metadata }, ..web() };
+    let named = Pod { metadata: Metadata { name: "other".into(), ..named.metadata }, ..named };
+    let named = daemon([there, vec![line("MODIFIED", &named)]].concat());
+    assert_eq!(named.print(&["wait", "--for=unmounted", "web"]), "pod/web unmounted\n");
+}
+
+#[test]
+fn a_wait_for_longer_than_there_is_time_is_one_for_ever() {
+    let daemon = daemon(vec![line("ADDED", &web()), bookmark()]);
+    for timeout in ["18446744073709551615", "9223372036854775807"] {
+        assert_eq!(daemon.print(&["wait", "web", "--timeout", timeout]), "pod/web mounted\n");
+        assert_eq!(daemon.print(&["wait", "--all", "--timeout", timeout]), "pod/web mounted\n");
+    }
+}
+
 #[test]
 fn of_two_pods_of_a_name_both_must_go_and_one_is_enough_to_come() {
-    let old = Pod { metadata: windlass::view::Metadata { uid: Some("old".into()), ..web().metadata }, ..web() };
+    let old = Pod { metadata: Metadata { uid: Some("old".into()), ..web().metadata }, ..web() };
     let mut leaving = pod("default", "web", PodPhase::Leaving, vec![stuck("settings")]);
     leaving.metadata = old.metadata;
     let daemon = daemon(vec![line("ADDED", &leaving), line("ADDED", &web()), bookmark(), line("DELETED", &web())]);

@@ -47,7 +47,11 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Trouble> {
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| Trouble::Unreadable(errno.into()))?;
     // What a writer has not closed may be torn, or still to come.
     if raw::is_written_to(&file) == Ok(true) {
-        return Err(Trouble::BeingWritten);
+        // Perhaps it was closed just now: see `AGAIN`.
+        std::thread::yield_now();
+        if raw::is_written_to(&file) == Ok(true) {
+            return Err(Trouble::BeingWritten);
+        }
     }
     let file = std::fs::File::from(file);
     let status = file.metadata().map_err(Trouble::Unreadable)?;

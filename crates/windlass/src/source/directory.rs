@@ -263,13 +263,17 @@ impl Reader {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sink) = &mut *sink else { return };
         self.summary.send_if_modified(|summary| {
+            // Until it is complete the node takes nothing away, and says so.
+            let was_complete = summary.complete;
             let (gives, changed) = self.ledger.settle(summary);
             // Before anybody sees the summary, so that whoever does finds the node to have what it says.
             let now = Instant::now();
             for give in gives {
                 match give {
-                    Give::PodGone(_) | Give::ObjectGone(_) => self.leaving.push((now + self.grace, give)),
-                    Give::Pod(_) | Give::Object(_) | Give::Complete => {
+                    Give::PodGone(_) | Give::ObjectGone(_) if was_complete => {
+                        self.leaving.push((now + self.grace, give));
+                    }
+                    _ => {
                         self.leaving.retain(|(_, it)| !it.is_undone_by(&give));
                         sink(give);
                     }

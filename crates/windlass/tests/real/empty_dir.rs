@@ -218,7 +218,7 @@ fn a_mount_in_a_volume_on_disk_keeps_everything(case: &Case) {
     case.file(&format!("{VOLUME}/file"), "contents");
     case.tmpfs(&format!("{VOLUME}/inside"));
     case.file(&format!("{VOLUME}/inside/file"), "contents");
-    for record in [Some(&made), None] {
+    for record in [None, Some(&made)] {
         let (obstacle, text) = obstacle(volume.unpublish(case, record));
         assert_eq!(obstacle, Obstacle::InTheWay);
         assert!(text.contains("v/inside: it is a mount point"), "{text}");

@@ -211,6 +211,7 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
         manifests: "/manifests".into(),
         manifests_as_of: Timestamp::UNIX_EPOCH,
         rootless: true,
+        mount_namespace: "mnt:[4026531841]".into(),
         conditions: conditions(),
         problems: vec![problem],
         counts: Counts::default(),
