@@ -126,9 +126,13 @@ impl Daemon {
     /// One sync of a pod. It ends as soon as nothing more is to be expected, whether good or bad.
     fn wait(&self, pod: &str, within: Duration) -> Result<Answer> {
         let (namespace, name) = pod.split_once('/').ok_or("a pod is NAMESPACE/NAME")?;
+        let uid = self.world.uid(pod);
         let mut last: Option<view::Pod> = None;
         self.watch::<view::Pod>(&["pods", name, "-n", namespace], within, |event| {
             let Some(pod) = event.object.filter(|_| event.kind != WatchKind::Deleted) else { return false };
+            if uid.is_some() && pod.metadata.uid.as_deref() != uid {
+                return false;
+            }
             let rests = pod.status.volumes.iter().all(is_at_rest);
             last = Some(pod);
             rests

@@ -12,6 +12,8 @@ struct Written {
     text: String,
     /// `namespace/name`, if it is a pod.
     pod: Option<String>,
+    /// Its UID, if it has one.
+    uid: Option<String>,
 }
 
 impl Manifests {
@@ -24,7 +26,8 @@ impl Manifests {
         for path in paths {
             let text = fs::read_to_string(path)?;
             for text in split(&text) {
-                documents.push(Written { pod: pod(&text)?, text });
+                let (pod, uid) = pod(&text)?.unzip();
+                documents.push(Written { pod, uid: uid.flatten(), text });
             }
         }
         Ok(Self(documents))
@@ -34,6 +37,11 @@ impl Manifests {
     pub(crate) fn with(&self, pods: &[String]) -> String {
         let wanted = self.0.iter().filter(|it| it.pod.as_ref().is_none_or(|it| pods.contains(it)));
         wanted.map(|it| format!("---\n{}\n", it.text)).collect()
+    }
+
+    /// The UID of a pod, if it has one: for a moment there can be an older pod of the same name.
+    pub(crate) fn uid(&self, pod: &str) -> Option<&str> {
+        self.0.iter().find(|it| it.pod.as_deref() == Some(pod))?.uid.as_deref()
     }
 
     /// All pods.
@@ -54,10 +62,11 @@ fn split(text: &str) -> Vec<String> {
     documents
 }
 
-fn pod(text: &str) -> Result<Option<String>, manifest::Error> {
+/// The name and the UID of a pod.
+fn pod(text: &str) -> Result<Option<(String, Option<String>)>, manifest::Error> {
     let pod = manifest::read(text.as_bytes())?.into_iter().find_map(|it| match it {
         Document::Pod(pod) => Some(pod.metadata),
         Document::Object(_) | Document::Other(_) => None,
     });
-    Ok(pod.map(|it| format!("{}/{}", it.namespace.unwrap_or_default(), it.name.unwrap_or_default())))
+    Ok(pod.map(|it| (format!("{}/{}", it.namespace.unwrap_or_default(), it.name.unwrap_or_default()), it.uid)))
 }
