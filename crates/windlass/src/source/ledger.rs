@@ -41,6 +41,8 @@ pub(crate) enum Give {
     Pod(Arc<Pod>),
     /// A pod is not in force any more.
     PodGone(PodUid),
+    /// A pod is not in force any more, because another one has its name.
+    PodReplaced(PodUid),
     /// An object is not in force any more.
     ObjectGone(Reference),
     /// All there is has been given.
@@ -120,7 +122,7 @@ pub(crate) struct Ledger {
 struct Changes {
     objects: Vec<Object>,
     pods: Vec<Arc<Pod>>,
-    pods_gone: Vec<PodUid>,
+    pods_gone: Vec<(PodUid, Arc<Pod>)>,
     objects_gone: Vec<Reference>,
     /// Uids that may be another pod's than before.
     uids: BTreeSet<PodUid>,
@@ -227,8 +229,16 @@ impl Ledger {
         // they name, so objects go last.
         changes.objects.sort_by_key(|it| !matches!(it, Object::Node(_)));
         let mut gives: Vec<Give> = changes.objects.into_iter().map(Give::Object).collect();
+        let name = |it: &Pod| (it.metadata.namespace.clone(), it.metadata.name.clone());
+        let gone = changes.pods_gone.into_iter().map(|(uid, pod)| {
+            match changes.pods.iter().any(|it| name(it) == name(&pod)) {
+                true => Give::PodReplaced(uid),
+                false => Give::PodGone(uid),
+            }
+        });
+        let gone: Vec<Give> = gone.collect();
         gives.extend(changes.pods.into_iter().map(Give::Pod));
-        gives.extend(changes.pods_gone.into_iter().map(Give::PodGone));
+        gives.extend(gone);
         gives.extend(changes.objects_gone.into_iter().map(Give::ObjectGone));
         if !self.complete && self.unread.is_empty() {
             self.complete = true;
@@ -326,8 +336,7 @@ impl Ledger {
                 }
                 self.pods.insert(uid, (key, pod));
             }
-            None if before.is_some() => changes.pods_gone.push(uid),
-            None => {}
+            None => changes.pods_gone.extend(before.map(|(_, before)| (uid, before))),
         }
     }
 

@@ -57,7 +57,7 @@ impl Case {
         let (name, there) = match give {
             Give::Object(object) => (object.reference().name().to_owned(), true),
             Give::Pod(pod) => (pod.metadata.uid.clone().unwrap(), true),
-            Give::PodGone(uid) => (uid.to_string(), false),
+            Give::PodGone(uid) | Give::PodReplaced(uid) => (uid.to_string(), false),
             Give::ObjectGone(reference) => (reference.name().to_owned(), false),
             Give::Complete => ("complete".into(), true),
         };

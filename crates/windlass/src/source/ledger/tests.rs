@@ -55,7 +55,7 @@ impl Case {
                 self.world.insert(format!("Pod {uid}"), text.clone());
                 format!("pod {uid} = {text}")
             }
-            Give::PodGone(uid) => {
+            Give::PodGone(uid) | Give::PodReplaced(uid) => {
                 assert!(self.world.remove(&format!("Pod {uid}")).is_some(), "{uid} was there");
                 format!("pod {uid} gone")
             }
