@@ -61,8 +61,17 @@ impl Daemon {
         write(&beside("daemon-manifests"), &world.with(&pods))?;
         let notify = UnixDatagram::bind(beside("run/notify.sock"))?;
         notify.set_read_timeout(Some(PATIENCE))?;
-        let mut command = Command::new(&windlass);
-        command.args(["run", "--node-name", "node-1", "--log-format", "text", "--config", "/dev/null"]);
+        // Whoever ends this agent ends the daemon too, however that is done.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(&windlass).args([
+            "run",
+            "--node-name",
+            "node-1",
+            "--log-format",
+            "text",
+            "--config",
+            "/dev/null",
+        ]);
         command.arg("--manifests").arg(beside("daemon-manifests"));
         command.arg("--root").arg(&root).arg("--state-directory").arg(beside("state"));
         command.arg("--runtime-directory").arg(beside("run")).arg("--token-command").arg(program);
