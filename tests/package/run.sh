@@ -61,6 +61,10 @@ if [ "${1:-}" = --inside ]; then
 
     package --install --force-depends /windlass.deb
     package --purge windlass
+    [ -e "$root/system/var/lib/windlass/pods/a/data" ] || fail "a purge has taken what a pod has written"
+    rm "$root/system/var/lib/windlass/pods/a/data"
+    package --install --force-depends /windlass.deb
+    package --purge windlass
     [ ! -e "$root/system/var/lib/windlass" ] || fail "a purge has left state"
     [ -e "$root/system/etc/windlass/manifests/mine.yaml" ] || fail "a purge has taken somebody's manifest"
     [ ! -e "$root/system/etc/windlass/config.yaml" ] || fail "a purge has left the configuration"
