@@ -1,0 +1,41 @@
+//! A mount namespace of our own: what is mounted in it is seen by nobody else, and goes with the last process in it.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, ensure};
+use rustix::{
+    mount::{MountFlags, MountPropagationFlags, mount, mount_change},
+    thread::UnshareFlags,
+};
+
+/// Covered by a tmpfs in the namespace: everything in memory is below it.
+pub(crate) const BASE: &str = "/mnt";
+
+/// Enters the namespace. There must be no other thread.
+pub(crate) fn enter() -> anyhow::Result<()> {
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "this needs root: the kubelet's volume manager mounts in the namespace of the system; try again with sudo"
+    );
+    unshare().context("make a mount namespace")?;
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).context("make all mounts private")?;
+    // Neither bytes nor files are to run out before memory does.
+    mount("windlass-bench", BASE, "tmpfs", MountFlags::empty(), c"mode=0755,size=75%,nr_inodes=0")
+        .with_context(|| format!("mount a tmpfs on {BASE}"))
+}
+
+#[expect(deprecated, reason = "the new one is unsafe for the sake of UnshareFlags::FILES, which is not used here")]
+fn unshare() -> rustix::io::Result<()> {
+    rustix::thread::unshare(UnshareFlags::NEWNS)
+}
+
+/// Makes a directory for one system, empty.
+pub(crate) fn fresh(path: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(|| format!("remove {}", path.display())),
+    }
+    fs::create_dir_all(path).with_context(|| format!("make {}", path.display()))
+}
