@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Write},
-    path::Path,
     process::{self, ChildStdin, ChildStdout, Stdio},
 };
 
@@ -11,7 +10,7 @@ use anyhow::{Context, bail};
 
 use crate::{
     protocol::{ALL, Answer, Command, Figures},
-    system::System,
+    system::{Places, System},
 };
 
 /// A process that serves the protocol. It is killed if nobody ends it.
@@ -27,8 +26,8 @@ pub(crate) type Parts = BTreeMap<String, Figures>;
 
 impl Child {
     /// Starts a system that has all it makes in this directory.
-    pub(crate) fn start(system: System, root: &Path) -> anyhow::Result<Self> {
-        let mut command = system.command(root)?;
+    pub(crate) fn start(system: System, places: &Places) -> anyhow::Result<Self> {
+        let mut command = system.command(places)?;
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut process = spawned.with_context(|| format!("start {system}"))?;
         let commands = process.stdin.take().context("no standard input")?;
@@ -48,9 +47,19 @@ impl Child {
     }
 
     fn exchange(&mut self, command: &Command) -> anyhow::Result<Parts> {
+        self.tell(command)?;
+        self.hear()
+    }
+
+    /// Has something done, without waiting for the answer.
+    pub(crate) fn tell(&mut self, command: &Command) -> anyhow::Result<()> {
         let mut text = serde_json::to_vec(command)?;
         text.push(b'\n');
-        self.commands.write_all(&text).context("it has ended")?;
+        self.commands.write_all(&text).context("it has ended")
+    }
+
+    /// Waits for the answer to what it was told.
+    pub(crate) fn hear(&mut self) -> anyhow::Result<Parts> {
         let mut line = String::new();
         self.answers.read_line(&mut line).context("read its answer")?;
         if line.is_empty() {

@@ -1,6 +1,8 @@
 //! Measures windlass, the kubelet's volume manager and the bare system calls on the same work, on the same machine.
 
 mod child;
+mod emptied;
+mod inotify;
 mod namespace;
 mod pods;
 mod process;

@@ -8,6 +8,8 @@ use rustix::{
     thread::UnshareFlags,
 };
 
+use crate::system::Places;
+
 /// Covered by a tmpfs in the namespace: everything in memory is below it.
 pub(crate) const BASE: &str = "/mnt";
 
@@ -30,12 +32,13 @@ fn unshare() -> rustix::io::Result<()> {
     rustix::thread::unshare(UnshareFlags::NEWNS)
 }
 
-/// Makes a directory for one system, empty.
-pub(crate) fn fresh(path: &Path) -> anyhow::Result<()> {
-    match fs::remove_dir_all(path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error).with_context(|| format!("remove {}", path.display())),
+/// Makes places for one system, all empty: in memory, but for the root on a disk if there is one.
+pub(crate) fn places(name: &str, disk: Option<&Path>) -> anyhow::Result<Places> {
+    let memory = Path::new(BASE).join(name);
+    let root = disk.map_or_else(|| memory.join("root"), |it| it.join(name));
+    let places = Places { root, run: memory.join("run") };
+    for path in [&places.root, &places.run] {
+        fs::create_dir_all(path).with_context(|| format!("make {}", path.display()))?;
     }
-    fs::create_dir_all(path).with_context(|| format!("make {}", path.display()))
+    Ok(places)
 }

@@ -100,6 +100,11 @@ fn field(text: &str, name: &str) -> u64 {
 }
 
 impl Usage {
+    /// What was taken since the process began.
+    pub(crate) fn since_birth(&self) -> Duration {
+        self.since(&Self { total: Duration::ZERO, coarse: self.coarse, threads: BTreeMap::new() })
+    }
+
     /// What was taken since then.
     pub(crate) fn since(&self, before: &Self) -> Duration {
         let total = self.total.saturating_sub(before.total);

@@ -41,13 +41,15 @@ pub(crate) enum Command {
         /// For how long.
         seconds: f64,
     },
-    /// Change an object, or the pods. Answers without waiting for the files.
-    Change {
+    /// Get ready to change an object, or the pods.
+    Prepare {
         /// What changes.
         what: Changed,
         /// The number that is to be read in the files.
         round: u32,
     },
+    /// Make the change that was prepared. The files may become new after the answer.
+    Change,
     /// End, and leave all volumes mounted.
     Leave,
 }

@@ -1,7 +1,5 @@
 //! A look at a few systems while one works on them: up and down, again and again, a line each.
 
-use std::path::Path;
-
 use clap::Args;
 
 use crate::{
@@ -40,9 +38,8 @@ impl Quick {
         );
         for round in 0..self.rounds {
             for system in &self.systems {
-                let root = Path::new(namespace::BASE).join(format!("{system}-{round}"));
-                namespace::fresh(&root)?;
-                let mut child = Child::start(*system, &root)?;
+                let places = namespace::places(&format!("{system}-{round}"), None)?;
+                let mut child = Child::start(*system, &places)?;
                 child.ask(&Command::Start)?;
                 for (part, figures) in child.ask(&Command::One { count: self.alone })? {
                     line(*system, &part, &figures);

@@ -9,6 +9,9 @@ use crate::{
     protocol::Figures,
 };
 
+/// Long enough for any machine that is not stuck.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
 /// A stretch of work that is measured: its time, and the processor time that a process takes for it.
 pub(crate) struct Stretch {
     process: Process,

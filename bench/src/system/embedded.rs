@@ -1,7 +1,6 @@
 //! windlass as a program has it that embeds the crate.
 
 use std::{
-    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -9,10 +8,12 @@ use std::{
 use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::Pod;
 use tokio::{runtime::Runtime, task::JoinSet};
-use windlass::{Node, node::Change};
+use windlass::{Node, memory::Object, node::Change};
 use windlass_core::ids::PodUid;
 
+use super::Places;
 use crate::{
+    emptied::Emptied,
     pods,
     process::Process,
     protocol::{Answer, Changed, Command, Serves},
@@ -20,10 +21,17 @@ use crate::{
 };
 
 pub(crate) struct Embedded {
-    root: PathBuf,
+    places: Places,
     runtime: Runtime,
     node: Option<Node>,
     pods: Vec<PodUid>,
+    prepared: Option<Prepared>,
+}
+
+/// A change to come.
+enum Prepared {
+    Object(Object),
+    Pods(Vec<Arc<Pod>>),
 }
 
 /// What is waited for.
@@ -34,14 +42,14 @@ enum Goal {
 }
 
 impl Embedded {
-    pub(crate) fn new(root: PathBuf) -> anyhow::Result<Self> {
+    pub(crate) fn new(places: Places) -> anyhow::Result<Self> {
         // The node works on threads of its own; this runtime only waits for it.
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        Ok(Self { root, runtime, node: None, pods: Vec::new() })
+        Ok(Self { places, runtime, node: None, pods: Vec::new(), prepared: None })
     }
 
     fn start(&mut self) -> anyhow::Result<Node> {
-        let builder = Node::builder(self.root.join("node")).runtime_directory(self.root.join("run"));
+        let builder = Node::builder(self.places.node()).runtime_directory(&self.places.run);
         let node = builder.node_name("node-1").start().context("start the node")?;
         self.node = Some(node.clone());
         Ok(node)
@@ -112,7 +120,7 @@ impl Embedded {
     }
 
     fn up(&mut self, count: usize, labels: bool) -> anyhow::Result<Answer> {
-        let wanted = wanted(count, labels)?;
+        let wanted = wanted(count, labels.then_some(0))?;
         let node = self.node()?.clone();
         let stretch = Stretch::begin(Process::Own)?;
         self.pods = wanted.into_iter().map(|it| node.add_pod(it)).collect::<Result<_, _>>()?;
@@ -125,11 +133,13 @@ impl Embedded {
 
     fn down(&mut self) -> anyhow::Result<Answer> {
         let node = self.node()?;
+        let emptied = Emptied::watch(&self.places.pods())?;
         let stretch = Stretch::begin(Process::Own)?;
         for uid in &self.pods {
             node.remove_pod(uid);
         }
         let times = self.wait(Goal::Gone, stretch.began)?;
+        emptied.wait()?;
         let mut figures = stretch.end()?;
         percentiles(&mut figures, times);
         self.pods.clear();
@@ -137,7 +147,7 @@ impl Embedded {
     }
 
     fn restart(&mut self, count: usize) -> anyhow::Result<Answer> {
-        let wanted = wanted(count, false)?;
+        let wanted = wanted(count, None)?;
         let stretch = Stretch::begin(Process::Own)?;
         let node = self.start()?;
         Self::give_objects(&node)?;
@@ -152,14 +162,21 @@ impl Embedded {
         Ok(Answer::parts([("synced", synced), ("verified", verified)]))
     }
 
-    fn change(&self, what: Changed, round: u32) -> anyhow::Result<Answer> {
-        let node = self.node()?;
-        match what {
-            Changed::ConfigMap => node.update_object(pods::config_map_object(round)?),
-            Changed::Secret => node.update_object(pods::secret_object(round)?),
-            Changed::Labels => {
-                for index in 0..self.pods.len() {
-                    node.add_pod(pods::pod_object(index, Some(round))?)?;
+    fn prepare(&self, what: Changed, round: u32) -> anyhow::Result<Prepared> {
+        Ok(match what {
+            Changed::ConfigMap => Prepared::Object(pods::config_map_object(round)?.into()),
+            Changed::Secret => Prepared::Object(pods::secret_object(round)?.into()),
+            Changed::Labels => Prepared::Pods(wanted(self.pods.len(), Some(round))?),
+        })
+    }
+
+    fn change(&mut self) -> anyhow::Result<Answer> {
+        let node = self.node.as_ref().context("it was not started")?;
+        match self.prepared.take().context("nothing was prepared")? {
+            Prepared::Object(object) => node.update_object(object),
+            Prepared::Pods(pods) => {
+                for pod in pods {
+                    node.add_pod(pod)?;
                 }
             }
         }
@@ -182,7 +199,11 @@ impl Serves for Embedded {
             Command::Up { pods, labels } => self.up(pods, labels),
             Command::Down => self.down(),
             Command::Idle { seconds } => Ok(Answer::all(times::idle(Process::Own, seconds)?)),
-            Command::Change { what, round } => self.change(what, round),
+            Command::Prepare { what, round } => {
+                self.prepared = Some(self.prepare(what, round)?);
+                Ok(Answer::nothing())
+            }
+            Command::Change => self.change(),
             Command::Leave => {
                 let node = self.node.take().context("it was not started")?;
                 self.runtime.block_on(node.stop(Duration::from_secs(60)));
@@ -193,8 +214,7 @@ impl Serves for Embedded {
 }
 
 /// The pods of a burst, made before anything is measured.
-fn wanted(count: usize, labels: bool) -> anyhow::Result<Vec<Arc<Pod>>> {
-    let labels = labels.then_some(0);
+fn wanted(count: usize, labels: Option<u32>) -> anyhow::Result<Vec<Arc<Pod>>> {
     (0..count).map(|it| Ok(Arc::new(pods::pod_object(it, labels)?))).collect()
 }
 

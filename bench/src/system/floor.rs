@@ -6,7 +6,6 @@
 mod bare;
 
 use std::{
-    path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
@@ -14,6 +13,7 @@ use std::{
 use anyhow::{Context, bail};
 use rustix::fs::Mode;
 
+use super::Places;
 use crate::{
     pods,
     process::Process,
@@ -39,10 +39,10 @@ pub(crate) struct Floor {
 type Work = fn(&bare::Place, usize) -> rustix::io::Result<()>;
 
 impl Floor {
-    pub(crate) fn new(root: &PathBuf) -> anyhow::Result<Self> {
+    pub(crate) fn new(places: &Places) -> anyhow::Result<Self> {
         // Modes are what is asked for, without another call for each.
         rustix::process::umask(Mode::empty());
-        let place = bare::Place::new(root).with_context(|| format!("make {}", root.display()))?;
+        let place = bare::Place::new(&places.root).with_context(|| format!("make {}", places.node().display()))?;
         Ok(Self { place, pods: 0, up: 1, down: 1 })
     }
 
@@ -132,9 +132,8 @@ impl Serves for Floor {
             Command::Up { labels: true, .. }
             | Command::Restart { .. }
             | Command::Idle { .. }
-            | Command::Change { .. } => {
-                bail!("the floor only makes and removes pods")
-            }
+            | Command::Prepare { .. }
+            | Command::Change => bail!("the floor only makes and removes pods"),
         }
     }
 }
