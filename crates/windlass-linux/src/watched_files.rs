@@ -37,6 +37,9 @@ use watches::{Holder, Told, Watches};
 /// written to is looked at once more after this time.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// A file that is made by its name alone is never closed, so a new one that stays empty for this long is taken to be so.
+const EMPTY: Duration = Duration::from_millis(200);
+
 /// Whoever moves files around faster than they can be read so many times does nothing else.
 const PASSES_MAX: usize = 1000;
 
@@ -330,7 +333,7 @@ impl WatchedFiles {
                         // A new file has no content yet, and is closed when it has; unless it got its name last.
                         let status = std::fs::symlink_metadata(self.root.join(&path));
                         if status.is_ok_and(|it| it.is_file() && it.nlink() == 1) {
-                            self.doubtful.insert(path.clone(), Instant::now() + self.choice.grace);
+                            self.doubtful.insert(path.clone(), Instant::now() + EMPTY);
                             self.writing.insert(path);
                         } else {
                             self.touched.insert(path);
