@@ -151,6 +151,10 @@ impl<'de, 'a, I: Iterator<Item = (usize, &'a Shape<'a>)>> SeqAccess<'de> for Ite
         let field = Field::Item(&self.whole.field, index);
         seed.deserialize(Typed { shape, field, unknown: self.whole.unknown }).map(Some)
     }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.rest.size_hint().1
+    }
 }
 
 struct Fields<'a, I> {
