@@ -25,6 +25,7 @@ tests![
     settings_come_from_the_file_and_the_command_line_comes_first,
     unknown_settings_are_refused_with_the_nearest_name,
     the_log_never_tells_a_secret,
+    the_log_has_a_line_when_a_pod_is_mounted_and_one_when_it_is_gone,
 ];
 
 /// A pod with five kinds of volumes.
@@ -319,5 +320,20 @@ fn the_log_never_tells_a_secret(case: &Case) {
     until_reads(&password, "hunter22");
     let told = [daemon.log(), case.ask(&["get", "pods", "-o", "json"]), case.ask(&["describe", "node"])].concat();
     assert!(!told.contains("hunter2"), "{told}");
+    assert!(daemon.stop().success());
+}
+
+fn the_log_has_a_line_when_a_pod_is_mounted_and_one_when_it_is_gone(case: &Case) {
+    case.manifest("web.yaml", WEB);
+    let daemon = case.start();
+    daemon.until_logged("all volumes of the pod are mounted");
+    // What is refreshed stays mounted.
+    case.manifest("web.yaml", &WEB.replace("hunter2", "hunter22"));
+    until_reads(&case.volume("web-1", "secret", "keys").join("password"), "hunter22");
+    case.remove_manifest("web.yaml");
+    daemon.until_logged("nothing of the pod is left");
+    let log = daemon.log();
+    let lines: Vec<&str> = log.lines().filter(|it| it.contains("default/web")).collect();
+    assert_eq!(lines.len(), 2, "{log}");
     assert!(daemon.stop().success());
 }
