@@ -27,6 +27,7 @@ use windlass_core::{
     ids::{ObjectName, OperationId, PodUid, SourceName, Time, Version, VolumeId, WaiterId},
     notice::Notice,
     operation::{Action, Cause, Kind as ActionKind, Outcome, Proof, Trouble},
+    reason::Code,
     spec::{Access, Phase, Want as VolumeWant},
 };
 use windlass_linux::{
@@ -277,7 +278,12 @@ impl Drive {
                 }
                 return;
             }
-            Notice::VolumeChanged { volume, pod, code } => Change::Volume { volume, pod, code },
+            Notice::VolumeChanged { volume, pod, code } => {
+                let mounted = pod.clone().filter(|_| code == Code::Mounted).filter(|it| self.is_mounted(it));
+                let _ = self.changes.send(Change::Volume { volume, pod, code });
+                let Some(pod) = mounted else { return };
+                Change::PodMounted(pod)
+            }
             Notice::PodReleased(pod) => {
                 self.release(&pod);
                 Change::PodReleased(pod)
@@ -288,6 +294,12 @@ impl Drive {
         };
         // Nobody need listen.
         let _ = self.changes.send(change);
+    }
+
+    /// Whether all volumes of a pod are mounted, if anybody listens.
+    fn is_mounted(&self, pod: &PodUid) -> bool {
+        self.changes.receiver_count() > 0
+            && self.engine.pod_status(pod).is_some_and(|it| it.unmounted.is_empty() && it.errors.is_empty())
     }
 
     /// Somebody waits for a pod.

@@ -186,6 +186,8 @@ pub enum Change {
         /// `namespace/name`; its UID, if that is all that is known of it.
         name: Arc<str>,
     },
+    /// A volume was mounted, and with it all that the pod has.
+    PodMounted(PodUid),
     /// What a pod's owner should know, in the kubelet's words.
     Event(tell::Event),
     /// Nothing of this pod is left.
@@ -571,6 +573,13 @@ impl Node {
     /// All pods as they are shown, sorted by namespace and name.
     pub async fn show_pods(&self) -> Vec<view::Pod> {
         self.ask(|drive| drive.show_pods()).await.unwrap_or_default()
+    }
+
+    /// These pods as they are shown, in this order, each as by [`Node::show_pod`]: many cost little more than one.
+    pub async fn show_each(&self, pods: Vec<PodUid>) -> Vec<Option<view::Pod>> {
+        let count = pods.len();
+        let shown = self.ask(move |drive| pods.iter().map(|it| drive.show_pod(it)).collect::<Vec<_>>()).await;
+        shown.unwrap_or_else(|| vec![None; count])
     }
 
     /// A volume as it is shown; `None` if nobody wants it and nothing of it is here.

@@ -63,7 +63,7 @@ pub(super) fn read(path: &str, node: Option<&str>, bytes: &[u8]) -> (Option<Vec<
             identify(pod);
         }
         let findings = validate::written(&written);
-        let Written { document, line, shape } = written;
+        let Written { document, line, shape, .. } = written;
         let other_node = node.and_then(|node| elsewhere(&document, node));
         let Some(item) = item(document, line) else { continue };
         let object = item.key.to_string();
