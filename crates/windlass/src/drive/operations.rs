@@ -20,7 +20,7 @@ impl Drive {
         let id = operation.id;
         self.running.insert(id, place.clone());
         self.busy.insert(place);
-        let lane = Lane::from(operation.spec.plugin.as_str());
+        let lane = self.lanes.of(&operation);
         let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
         let started = self.workers.run(&lane, move || {
             let mut answer = Answer { id, inbox, locks, ended: None };

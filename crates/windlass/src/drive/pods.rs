@@ -17,8 +17,8 @@ impl Drive {
     /// Tells the engine of a pod. From now on it says when the pod's directory may go again.
     pub(super) fn tell_pod(&mut self, uid: &PodUid) {
         self.executor.live.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.clone());
-        self.chore(uid.clone(), Executor::make_pod);
         self.apply(uid);
+        self.fresh.push(uid.clone());
     }
 
     /// Looks a pod's volumes up and tells the engine.
