@@ -25,7 +25,7 @@ use windlass_core::{
     Engine, Event, Operation,
     answer::WaitError,
     event::{Containers, Goal, Place, Wait},
-    ids::{ObjectName, OperationId, PodUid, SourceName, Time, Version, VolumeId, WaiterId},
+    ids::{ObjectName, OperationId, OuterName, PodUid, SourceName, Time, Version, VolumeId, WaiterId},
     notice::Notice,
     operation::{Action, Cause, Kind as ActionKind, Outcome, Proof, Trouble},
     spec::{Access, Phase, Want as VolumeWant},
@@ -40,6 +40,7 @@ use crate::{
     memory::{Memory, Object},
     node::{Change, Handed},
     objects::Reference,
+    packed::Packed,
     plugin::{self, Attributes, Failure, Made, Want, What},
     reconstruct::{self, Remains},
     resolve::{Detail, Given, Resolver, Settings},
@@ -61,12 +62,22 @@ const READ_AGAIN: Duration = Duration::from_secs(5);
 
 /// A pod as it was given.
 struct Known {
-    pod: Arc<api::Pod>,
+    pod: Packed,
+    phase: Phase,
+    /// The names of volumes that the pod may only read, by its references to claims (P-219).
+    read_only: BTreeSet<OuterName>,
     details: BTreeMap<VolumeId, Arc<Detail>>,
     /// When it was given first.
     given: Time,
     /// It has left, and its containers may still run: it keeps what it has and gets nothing new.
     ending: bool,
+}
+
+impl Known {
+    /// Whether the pod may write what it calls by this name.
+    fn access(&self, name: &OuterName) -> Access {
+        if self.read_only.contains(name) { Access::ReadOnly } else { Access::ReadWrite }
+    }
 }
 
 /// Content that expires rather than changes.

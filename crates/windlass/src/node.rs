@@ -46,6 +46,7 @@ use crate::{
     layout::{self, Layout},
     memory::{Memory, Object},
     objects::Reference,
+    packed::Packed,
     plugin::{self, Attributes, Made, Scene},
     record::Records,
     resolve::{self, Settings},
@@ -430,8 +431,8 @@ impl Node {
         let pod = defaults::shared(pod.into(), defaults::pod);
         let (uid, _, _) = resolve::identify(&pod)?;
         Name::new("metadata.uid", uid.as_str())?;
-        let added = uid.clone();
-        self.send(move |drive| drive.add_pod(&added, pod));
+        let (added, packed) = (uid.clone(), Packed::new(&pod));
+        self.send(move |drive| drive.add_pod(&added, packed, &pod));
         Ok(uid)
     }
 

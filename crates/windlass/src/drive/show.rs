@@ -15,7 +15,7 @@ use crate::view::{self, Clock};
 impl Drive {
     /// A pod as it was given.
     pub(crate) fn pod(&self, uid: &PodUid) -> Option<Arc<api::Pod>> {
-        self.pods.get(uid).map(|it| it.pod.clone())
+        self.pods.get(uid).and_then(|it| it.pod.open())
     }
 
     pub(crate) fn show_pod(&self, uid: &PodUid) -> Option<view::Pod> {
