@@ -355,7 +355,11 @@ mod tests {
             it.empty_dir = Some(empty());
         });
         assert_eq!(text(&both), "multiple volume plugins matched: kubernetes.io/empty-dir,kubernetes.io/host-path");
-        assert_eq!(Catalogue::of(&[Kind::Csi]).find(&Origin::Pod(&scratch)), Err(Error::NoneMatched), "not on this node");
+        assert_eq!(
+            Catalogue::of(&[Kind::Csi]).find(&Origin::Pod(&scratch)),
+            Err(Error::NoneMatched),
+            "not on this node"
+        );
     }
 
     /// E-412, C-34, C-99.

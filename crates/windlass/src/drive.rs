@@ -116,7 +116,7 @@ pub(crate) struct Drive {
     changes: broadcast::Sender<Change>,
 
     pods: HashMap<PodUid, Known>,
-    /// The pods that name a volume.
+    /// The pods that name a persistent volume.
     users: HashMap<VolumeId, BTreeSet<PodUid>>,
     waiters: HashMap<WaiterId, oneshot::Sender<Result<(), WaitError>>>,
     next_waiter: u64,

@@ -5,43 +5,72 @@
 //! has something to do for it. So it keeps the text, and whoever works with the pod has it open.
 
 use std::{
-    cell::Cell,
     fmt,
     sync::{Arc, Weak},
 };
 
 use k8s_openapi::api::core::v1::Pod;
 
-/// A pod that takes as much memory as it says.
+/// A pod that takes as much memory as it says. Two are equal if they say the same.
+#[derive(Clone)]
 pub(crate) struct Packed {
-    text: Box<[u8]>,
-    /// The pod, while anybody has it open.
-    open: Cell<Weak<Pod>>,
+    text: Arc<[u8]>,
+    open: Open,
+}
+
+#[derive(Clone)]
+enum Open {
+    /// It is kept open here.
+    Kept(Arc<Pod>),
+    /// It is open while anybody else has it.
+    Lent(Weak<Pod>),
 }
 
 impl Packed {
-    /// Packs a pod. Whoever has it keeps it open.
-    pub(crate) fn new(pod: &Arc<Pod>) -> Self {
+    /// Packs a pod, and keeps it open.
+    pub(crate) fn new(pod: Arc<Pod>) -> Self {
         // It fails only for maps whose keys are no text, and a pod has none.
-        let text = serde_json::to_vec(&**pod).unwrap_or_default();
-        Self { text: text.into(), open: Cell::new(Arc::downgrade(pod)) }
+        let text = serde_json::to_vec(&*pod).unwrap_or_default();
+        Self { text: text.into(), open: Open::Kept(pod) }
     }
 
     /// The pod, the same one for all who have it open at a time. What was written here can be read; if it could not, the pod
     /// would be as unknown as one that was not given.
-    pub(crate) fn open(&self) -> Option<Arc<Pod>> {
-        let open = self.open.take();
-        let pod = open.upgrade().or_else(|| serde_json::from_slice(&self.text).ok().map(Arc::new));
-        self.open.set(pod.as_ref().map(Arc::downgrade).unwrap_or_default());
-        pod
+    pub(crate) fn open(&mut self) -> Option<Arc<Pod>> {
+        let lent = match &self.open {
+            Open::Kept(pod) => return Some(pod.clone()),
+            Open::Lent(pod) => pod.upgrade(),
+        };
+        let pod = lent.or_else(|| serde_json::from_slice(&self.text).ok().map(Arc::new))?;
+        self.open = Open::Lent(Arc::downgrade(&pod));
+        Some(pod)
     }
 
-    /// Lets go of the memory of a pod that nobody has open any more.
-    pub(crate) fn rest(&self) {
-        let open = self.open.take();
-        if open.strong_count() > 0 {
-            self.open.set(open);
+    /// Keeps it open no longer, if others do not.
+    pub(crate) fn lend(&mut self) {
+        if let Open::Kept(pod) = &self.open {
+            self.open = Open::Lent(Arc::downgrade(pod));
         }
+    }
+
+    /// Lets go of the memory of a pod that was lent and that nobody has any more.
+    pub(crate) fn rest(&mut self) {
+        if let Open::Lent(pod) = &self.open
+            && pod.strong_count() == 0
+        {
+            self.close();
+        }
+    }
+
+    /// Does not care any more who has it open.
+    pub(crate) fn close(&mut self) {
+        self.open = Open::Lent(Weak::new());
+    }
+}
+
+impl PartialEq for Packed {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
     }
 }
 
@@ -91,8 +120,10 @@ mod tests {
     #[test]
     fn what_is_packed_comes_back_as_it_was() {
         let pod = pod();
-        let packed = Packed::new(&pod);
-        assert!(Arc::ptr_eq(&packed.open().unwrap(), &pod), "it is open");
+        let mut packed = Packed::new(pod.clone());
+        packed.rest();
+        assert!(Arc::ptr_eq(&packed.open().unwrap(), &pod), "it is kept open");
+        packed.lend();
         packed.rest();
         assert!(Arc::ptr_eq(&packed.open().unwrap(), &pod), "it is open still");
         let as_it_was = Pod::clone(&pod);
@@ -101,12 +132,12 @@ mod tests {
         let again = packed.open().unwrap();
         assert_eq!(*again, as_it_was);
         assert!(Arc::ptr_eq(&packed.open().unwrap(), &again), "it is opened once for all");
+        assert_eq!(Packed::new(again), packed);
     }
 
     #[test]
     fn what_is_packed_is_small() {
-        let pod = pod();
-        let packed = Packed::new(&pod);
+        let packed = Packed::new(pod());
         assert!(packed.text.len() < size_of::<Pod>(), "{packed:?}");
     }
 }

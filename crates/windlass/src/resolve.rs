@@ -432,7 +432,12 @@ impl<O: Objects + ?Sized> Task<'_, O> {
 }
 
 /// The name that tells the volume from all others of this node (E-63, E-64, C-67, C-68).
-fn volume_id(uid: &PodUid, plugin: &Plugin, capabilities: &Capabilities, origin: &Origin<'_>) -> Result<VolumeId, Trouble> {
+fn volume_id(
+    uid: &PodUid,
+    plugin: &Plugin,
+    capabilities: &Capabilities,
+    origin: &Origin<'_>,
+) -> Result<VolumeId, Trouble> {
     let own_name = match (capabilities.identity, origin) {
         (Identity::PerPod, _) | (_, Origin::Pod(_)) => format!("{uid}-{}", origin.name()),
         (Identity::Shared, Origin::Persistent(volume)) => match volume.spec.as_ref().and_then(|it| it.csi.as_ref()) {

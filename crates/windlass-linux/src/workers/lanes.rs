@@ -228,8 +228,7 @@ mod tests {
         assert_eq!(lanes.startable, lanes.lanes.iter().map(startable).sum::<usize>());
         let mut ready: Vec<_> = lanes.ready.iter().collect();
         ready.sort_unstable();
-        let expected: Vec<_> =
-            lanes.lanes.iter().filter(|it| startable(*it) > 0).map(|(lane, _)| lane).collect();
+        let expected: Vec<_> = lanes.lanes.iter().filter(|it| startable(*it) > 0).map(|(lane, _)| lane).collect();
         assert_eq!(ready, expected);
         let full = lanes.lanes.iter().filter_map(|(lane, jobs)| Some((jobs.due(lanes.width(lane))?, lane.clone())));
         assert_eq!(lanes.full, full.collect());

@@ -42,9 +42,7 @@ impl Lanes {
                 }
             }
             // A projected volume may wait for a token, the others for anything.
-            Some(
-                Kind::GitRepo | Kind::HostPath | Kind::Projected | Kind::LocalVolume | Kind::Csi | Kind::Image,
-            )
+            Some(Kind::GitRepo | Kind::HostPath | Kind::Projected | Kind::LocalVolume | Kind::Csi | Kind::Image)
             | None => Lane::from(plugin),
         }
     }

@@ -12,7 +12,7 @@ impl Drive {
         };
         let pod = pod.or_else(|| self.user_of(&volume));
         let want = pod.as_ref().and_then(|pod| {
-            let known = self.pods.get(pod)?;
+            let known = self.pods.get_mut(pod)?;
             let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
             Some(Want::new(&known.pod.open()?, known.details.get(&volume)?, &memory, &self.settings.node))
         });
@@ -58,7 +58,7 @@ impl Drive {
         }
         self.tell(Event::OperationEnded { id, outcome: ended.outcome });
         if let Place::Publish(_, pod) = &place
-            && let Some(known) = self.pods.get(pod)
+            && let Some(known) = self.pods.get_mut(pod)
         {
             known.pod.rest();
         }

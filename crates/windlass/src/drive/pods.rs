@@ -4,12 +4,14 @@ use super::*;
 
 impl Drive {
     /// A pod is there, for the first time or changed.
-    pub(crate) fn add_pod(&mut self, uid: &PodUid, packed: Packed, pod: &api::Pod) {
+    pub(crate) fn add_pod(&mut self, uid: &PodUid, mut packed: Packed) {
+        let Some(pod) = packed.open() else { return };
+        packed.lend();
         let before = self.pods.remove(uid);
         let given = before.as_ref().map_or_else(|| self.now(), |it| it.given);
         let details = before.map(|it| it.details).unwrap_or_default();
-        let read_only = plugin::read_only(pod);
-        let known = Known { pod: packed, phase: phase(pod), read_only, details, given, ending: false };
+        let read_only = plugin::read_only(&pod);
+        let known = Known { pod: packed, phase: phase(&pod), read_only, details, given, ending: false };
         self.pods.insert(uid.clone(), known);
         if self.looked {
             self.tell_pod(uid);
@@ -27,7 +29,7 @@ impl Drive {
 
     /// Looks a pod's volumes up and tells the engine.
     pub(super) fn apply(&mut self, uid: &PodUid) {
-        let Some(known) = self.pods.get(uid).filter(|it| self.looked && !it.ending) else { return };
+        let Some(known) = self.pods.get_mut(uid).filter(|it| self.looked && !it.ending) else { return };
         let Some(pod) = known.pod.open() else { return };
         let given = Given { source: self.source.clone(), version: Version::NONE, phase: known.phase };
         let memory = self.memory.clone();
@@ -61,7 +63,8 @@ impl Drive {
                 details.entry(volume).or_insert(detail);
             }
         }
-        for volume in details.keys() {
+        // What a pod describes itself is for no other, and nobody need look for who uses it.
+        for (volume, _) in details.iter().filter(|(_, it)| it.persistent.is_some()) {
             self.users.entry(volume.clone()).or_default().insert(uid.clone());
         }
         if let Some(known) = self.pods.get_mut(uid) {
@@ -175,8 +178,8 @@ impl Drive {
     }
 
     /// The names of a pod's volumes, for explaining each.
-    pub(crate) fn volume_names(&self, uid: &PodUid) -> Vec<windlass_core::ids::OuterName> {
-        let pod = self.pods.get(uid).and_then(|it| it.pod.open());
+    pub(crate) fn volume_names(&mut self, uid: &PodUid) -> Vec<windlass_core::ids::OuterName> {
+        let pod = self.pod(uid);
         let volumes = pod.iter().filter_map(|it| it.spec.as_ref()?.volumes.as_ref()).flatten();
         volumes.map(|it| it.name.as_str().into()).collect()
     }
