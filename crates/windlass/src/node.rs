@@ -46,6 +46,7 @@ use crate::{
     layout::{self, Layout},
     memory::{Memory, Object},
     objects::Reference,
+    packed::Packed,
     plugin::{self, Attributes, Made, Scene},
     record::Records,
     resolve::{self, Settings},
@@ -430,10 +431,15 @@ impl Node {
     /// in memory follows from what the node allots to pods, and stays as it was when it was mounted (P-64).
     pub fn add_pod(&self, pod: impl Into<Arc<api::Pod>>) -> Result<PodUid, PodError> {
         let pod = defaults::shared(pod.into(), defaults::pod);
-        let (uid, _, _) = resolve::identify(&pod)?;
+        self.add_packed(&pod, Packed::new(pod.clone()))
+    }
+
+    /// Adds a pod that is packed already and has the API server's defaults.
+    pub(crate) fn add_packed(&self, pod: &api::Pod, packed: Packed) -> Result<PodUid, PodError> {
+        let (uid, _, _) = resolve::identify(pod)?;
         Name::new("metadata.uid", uid.as_str())?;
         let added = uid.clone();
-        self.send(move |drive| drive.add_pod(&added, pod));
+        self.send(move |drive| drive.add_pod(&added, packed));
         Ok(uid)
     }
 

@@ -148,7 +148,7 @@ impl Directory {
         let give = move |give| match give {
             Give::Object(object) => node.update_object(object),
             // It was validated by the same rules by which the node takes it.
-            Give::Pod(pod) => _ = node.add_pod(pod),
+            Give::Pod(pod, packed) => _ = node.add_packed(&pod, packed),
             Give::PodGone(uid) | Give::PodReplaced(uid) => node.remove_pod(&uid),
             Give::ObjectGone(reference) => node.remove_object(&reference),
             Give::Complete => node.complete(),

@@ -61,7 +61,7 @@ impl Case {
     fn take(&mut self, give: Give) {
         let (name, there) = match give {
             Give::Object(object) => (object.reference().name().to_owned(), true),
-            Give::Pod(pod) => (pod.metadata.uid.clone().unwrap(), true),
+            Give::Pod(pod, _) => (pod.metadata.uid.clone().unwrap(), true),
             Give::PodGone(uid) | Give::PodReplaced(uid) => (uid.to_string(), false),
             Give::ObjectGone(reference) => (reference.name().to_owned(), false),
             Give::Complete => ("complete".into(), true),
