@@ -46,7 +46,7 @@ func (b *bench) handle(ctx context.Context, c command) (parts, error) {
 	case "down":
 		return b.down(ctx)
 	case "idle":
-		return b.idle(time.Duration(c.Seconds * float64(time.Second)))
+		return b.idle(seconds(c.Rest), seconds(c.Seconds))
 	case "cost":
 		used := ms(cpu())
 		return parts{"all": {CPU: &used}}, nil
@@ -158,9 +158,8 @@ func (b *bench) down(ctx context.Context) (parts, error) {
 	return parts{"all": f}, nil
 }
 
-func (b *bench) idle(duration time.Duration) (parts, error) {
-	// As the other systems have, to come to rest.
-	time.Sleep(2 * time.Second)
+func (b *bench) idle(rest, duration time.Duration) (parts, error) {
+	time.Sleep(rest)
 	before, s := switches(), begin()
 	time.Sleep(duration)
 	f := s.end()
@@ -170,6 +169,8 @@ func (b *bench) idle(duration time.Duration) (parts, error) {
 	f.memory()
 	return parts{"all": f}, nil
 }
+
+func seconds(count float64) time.Duration { return time.Duration(count * float64(time.Second)) }
 
 // prepare gets ready to change an object, or the pods, and to sync all pods at once: a kubelet would do that within a
 // minute and a half.

@@ -30,6 +30,7 @@ type command struct {
 	Pods    int     `json:"pods"`
 	Count   int     `json:"count"`
 	Labels  bool    `json:"labels"`
+	Rest    float64 `json:"rest"`
 	Seconds float64 `json:"seconds"`
 	What    string  `json:"what"`
 	Round   int     `json:"round"`

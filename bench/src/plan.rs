@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use crate::{namespace::Disk, protocol::Changed, scene::Scene, times::PATIENCE};
+use crate::{
+    namespace::Disk,
+    protocol::Changed,
+    scene::{Idle, Scene},
+    times::PATIENCE,
+};
 
 /// A scene, and how often it is played.
 #[derive(Debug, Clone)]
@@ -37,7 +42,7 @@ impl Act {
 
 /// Everything: well over half an hour, most of it the kubelet's.
 pub(crate) fn full() -> Vec<Act> {
-    let idle = Some(10.0);
+    let idle = Some(Idle { rest: 3.0, seconds: 10.0 });
     vec![
         Act::new(Scene::Alone { count: 200 }, 5).kubelet_only(2),
         Act::new(Scene::AloneByDefault { count: 200 }, 1),
@@ -63,13 +68,13 @@ pub(crate) fn full() -> Vec<Act> {
 
 /// Two minutes.
 pub(crate) fn quick() -> Vec<Act> {
-    let idle = Some(2.0);
+    let idle = Some(Idle { rest: 1.0, seconds: 2.0 });
     vec![
         Act::new(Scene::Alone { count: 30 }, 1),
         Act::new(Scene::AloneByDefault { count: 10 }, 1),
         Act::new(Scene::Burst { pods: 100, idle }, 1),
         Act::new(Scene::Burst { pods: 1000, idle }, 2).kubelet_only(1),
-        Act::new(Scene::Restart { pods: 500, idle }, 2).kubelet_only(1),
+        Act::new(Scene::Restart { pods: 500, idle }, 1),
         Act::new(Scene::Change { what: Changed::ConfigMap, pods: 200, times: 3 }, 1),
         Act::new(Scene::Unmounted { times: 5, within: Duration::from_secs(2) }, 1),
         Act::new(Scene::AloneAmong { count: 10, mounts: 2000 }, 1),

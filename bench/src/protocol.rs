@@ -36,9 +36,11 @@ pub(crate) enum Command {
     },
     /// Remove all pods at once, and wait until they are gone.
     Down,
-    /// Do nothing.
+    /// Come to rest, then do nothing for a while. What comes after work, such as giving memory back, is not measured.
     Idle {
-        /// For how long.
+        /// How long it has to come to rest.
+        rest: f64,
+        /// For how long it is watched then.
         seconds: f64,
     },
     /// Tell the processor time taken so far.

@@ -36,8 +36,8 @@ pub(crate) enum Scene {
     Burst {
         /// How many.
         pods: usize,
-        /// For how many seconds.
-        idle: Option<f64>,
+        /// For how long.
+        idle: Option<Idle>,
     },
     /// The same, and named by the number of their volumes.
     Volumes {
@@ -53,8 +53,8 @@ pub(crate) enum Scene {
     Restart {
         /// How many.
         pods: usize,
-        /// For how many seconds.
-        idle: Option<f64>,
+        /// For how long.
+        idle: Option<Idle>,
     },
     /// Something that pods show changes.
     Change {
@@ -72,6 +72,15 @@ pub(crate) enum Scene {
         /// How long it may take to be noticed.
         within: Duration,
     },
+}
+
+/// A while with nothing to do, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Idle {
+    /// To come to rest.
+    pub(crate) rest: f64,
+    /// To be watched.
+    pub(crate) seconds: f64,
 }
 
 /// What a scene has given: works with their figures.
@@ -150,8 +159,8 @@ impl Scene {
             Self::Burst { pods, idle } => {
                 let up = child.measure(&up(*pods))?;
                 let mut all = vec![Some(up)];
-                if let Some(seconds) = idle {
-                    all.push(doing_nothing(&mut child, system, *seconds)?);
+                if let Some(idle) = idle {
+                    all.push(doing_nothing(&mut child, system, *idle)?);
                 }
                 all.push(Some(child.measure(&Command::Down)?));
                 all
@@ -161,8 +170,8 @@ impl Scene {
             Self::Restart { pods, idle } => {
                 child.ask(&up(*pods))?;
                 let mut all = Vec::new();
-                if let Some(seconds) = idle {
-                    all.push(doing_nothing(&mut child, system, *seconds)?);
+                if let Some(idle) = idle {
+                    all.push(doing_nothing(&mut child, system, *idle)?);
                 }
                 child.end()?;
                 child = Child::start(system, stage.places(), options, patience)?;
@@ -192,9 +201,12 @@ fn take(mut parts: Parts, names: &[&str]) -> Vec<Option<Figures>> {
 }
 
 /// The floor has nobody who could be idle.
-fn doing_nothing(child: &mut Child, system: System, seconds: f64) -> anyhow::Result<Option<Figures>> {
+fn doing_nothing(child: &mut Child, system: System, idle: Idle) -> anyhow::Result<Option<Figures>> {
+    let Idle { rest, seconds } = idle;
     match system {
         System::Floor => Ok(None),
-        System::Windlass | System::Embedded | System::Kubelet => Ok(Some(child.measure(&Command::Idle { seconds })?)),
+        System::Windlass | System::Embedded | System::Kubelet => {
+            Ok(Some(child.measure(&Command::Idle { rest, seconds })?))
+        }
     }
 }

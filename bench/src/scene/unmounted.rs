@@ -15,6 +15,9 @@ use rustix::{
 
 use crate::{protocol::Figures, system::Places, times::percentiles};
 
+/// Between one unmount and the next.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Removes the mount of the first pod's volume in memory so often; nothing if it is not made again in time.
 pub(super) fn measure(places: &Places, times: usize, within: Duration) -> anyhow::Result<Option<Figures>> {
     let path = places.volumes(0).join("kubernetes.io~empty-dir/memory");
@@ -31,6 +34,8 @@ pub(super) fn measure(places: &Places, times: usize, within: Duration) -> anyhow
             }
         }
         all.push(began.elapsed());
+        // Whoever has made it again has still to write that down, and to come to rest.
+        std::thread::sleep(PAUSE);
     }
     let mut figures = Figures::default();
     percentiles(&mut figures, all);

@@ -173,7 +173,7 @@ impl Serves for Daemon {
             Command::One { count } => self.one(count),
             Command::Up { pods, labels } => self.up(pods, labels),
             Command::Down => self.down(),
-            Command::Idle { seconds } => Ok(Answer::all(times::idle(self.process()?, seconds)?)),
+            Command::Idle { rest, seconds } => Ok(Answer::all(times::idle(self.process()?, rest, seconds)?)),
             Command::Cost => Ok(Answer::all(times::cost(self.process()?)?)),
             Command::Prepare { what, round } => self.prepare_change(what, round),
             Command::Change => self.change(),

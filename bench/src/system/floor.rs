@@ -30,9 +30,8 @@ const TRIALS: usize = 2;
 pub(crate) struct Floor {
     place: bare::Place,
     pods: usize,
-    /// The best numbers of threads to make and to remove pods with.
-    up: usize,
-    down: usize,
+    /// The best numbers of threads to make and to remove pods with, once they are known.
+    best: Option<(usize, usize)>,
 }
 
 /// Something that is done with each pod.
@@ -43,11 +42,14 @@ impl Floor {
         // Modes are what is asked for, without another call for each.
         rustix::process::umask(Mode::empty());
         let place = bare::Place::new(&places.root).with_context(|| format!("make {}", places.node().display()))?;
-        Ok(Self { place, pods: 0, up: 1, down: 1 })
+        Ok(Self { place, pods: 0, best: None })
     }
 
     /// Finds out how many threads are best.
-    fn calibrate(&mut self) -> anyhow::Result<()> {
+    fn calibrate(&mut self) -> anyhow::Result<(usize, usize)> {
+        if let Some(best) = self.best {
+            return Ok(best);
+        }
         let (mut up, mut down) = (Vec::new(), Vec::new());
         for threads in THREADS.repeat(TRIALS) {
             let began = Instant::now();
@@ -61,8 +63,7 @@ impl Floor {
             all.sort_unstable();
             all.first().map_or(1, |it| it.1)
         };
-        (self.up, self.down) = (best(up), best(down));
-        Ok(())
+        Ok(*self.best.insert((best(up), best(down))))
     }
 
     /// Does it with so many pods; how long each took from the beginning.
@@ -118,17 +119,17 @@ impl Floor {
 impl Serves for Floor {
     fn handle(&mut self, command: Command) -> anyhow::Result<Answer> {
         match command {
-            Command::Start => {
-                self.calibrate()?;
-                Ok(Answer::nothing())
-            }
             Command::One { count } => self.one(count),
             Command::Up { pods, labels: false } => {
                 self.pods = pods;
-                self.measure(pods, self.up, bare::make)
+                let (threads, _) = self.calibrate()?;
+                self.measure(pods, threads, bare::make)
             }
-            Command::Down => self.measure(self.pods, self.down, bare::remove),
-            Command::Leave => Ok(Answer::nothing()),
+            Command::Down => {
+                let (_, threads) = self.best.context("there is no pod")?;
+                self.measure(self.pods, threads, bare::remove)
+            }
+            Command::Start | Command::Leave => Ok(Answer::nothing()),
             Command::Up { labels: true, .. }
             | Command::Restart { .. }
             | Command::Idle { .. }
