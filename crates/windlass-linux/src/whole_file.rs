@@ -178,6 +178,26 @@ pub fn write_observed(
     Ok(())
 }
 
+/// Makes a file with these contents, if there is none of this name. Answers whether it did.
+///
+/// It is made in its place and then written, which costs less than renaming it there. So a process that ends in between
+/// leaves an empty file, and whoever reads it meanwhile finds it empty: this is for contents of which that is told apart.
+/// It survives a [crash](Survives::Crash).
+pub fn create(directory: &Place, name: &Name, contents: &[u8]) -> Result<bool, Error> {
+    let failed = |source| Error::Write { path: directory.path().join(name.as_path()), source };
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    let file = match open_beneath(directory, name.as_path(), flags, Mode::RUSR | Mode::WUSR, Mounts::Refuse) {
+        Ok(file) => file,
+        Err(Errno::EXIST) => return Ok(false),
+        Err(source) => return Err(failed(source)),
+    };
+    if let Err(source) = write_all(&file, contents) {
+        let _ = rustix::fs::unlinkat(directory, name.as_path(), AtFlags::empty());
+        return Err(failed(source));
+    }
+    Ok(true)
+}
+
 /// The contents of a file; `None` if there is none.
 pub fn read(directory: &Place, name: &Name, max_bytes: usize) -> Result<Option<Vec<u8>>, Error> {
     let path = directory.path().join(name.as_path());
@@ -188,20 +208,23 @@ pub fn read(directory: &Place, name: &Name, max_bytes: usize) -> Result<Option<V
         Err(Errno::NOENT) => return Ok(None),
         Err(source) => return Err(Error::Read { path, source }),
     };
-    let mut contents = vec![0; max_bytes + 1];
-    let mut length = 0;
-    while length < contents.len() {
+    // Files are small, so the first read mostly has all of it. One that is too large ends there.
+    const PART: usize = 4096;
+    let mut contents = Vec::new();
+    loop {
+        let length = contents.len();
+        contents.resize(length.saturating_add(PART.max(length)).min(max_bytes + 1), 0);
         match rustix::io::read(&file, &mut contents[length..]) {
+            Ok(0) if length > max_bytes => return Err(Error::Large { path, max_bytes }),
             Ok(0) => {
                 contents.truncate(length);
                 return Ok(Some(contents));
             }
-            Ok(count) => length += count,
-            Err(Errno::INTR) => {}
+            Ok(count) => contents.truncate(length + count),
+            Err(Errno::INTR) => contents.truncate(length),
             Err(source) => return Err(Error::Read { path, source }),
         }
     }
-    Err(Error::Large { path, max_bytes })
 }
 
 /// Removes a file that [`write()`] wrote. That it is missing is success.
@@ -332,6 +355,31 @@ mod tests {
                 Survives::PowerLoss => &[Step::Make, Step::Write, Step::SyncFile, Step::Rename, Step::SyncDirectory],
             };
             assert_eq!(seen, steps);
+        }
+    }
+
+    #[test]
+    fn a_file_is_created_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::root(directory.path()).unwrap();
+        assert!(create(&place, &name("record"), b"one").unwrap());
+        assert!(!create(&place, &name("record"), b"two").unwrap());
+        assert_eq!(read(&place, &name("record"), 10).unwrap().unwrap(), b"one");
+        std::os::unix::fs::symlink("canary", directory.path().join("link")).unwrap();
+        assert!(!create(&place, &name("link"), b"new").unwrap());
+        assert!(!directory.path().join("canary").exists());
+    }
+
+    #[test]
+    fn a_file_of_any_length_up_to_the_limit_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::root(directory.path()).unwrap();
+        for length in [0, 1, 4095, 4096, 4097, 8192, 20_000] {
+            let contents: Vec<u8> = (0..length).map(|it| (it % 251) as u8).collect();
+            write(&place, &name("record"), &contents, Survives::Crash).unwrap();
+            assert_eq!(read(&place, &name("record"), 20_000).unwrap().unwrap(), contents);
+            assert_eq!(read(&place, &name("record"), length).unwrap().unwrap(), contents);
+            assert!(length == 0 || matches!(read(&place, &name("record"), length - 1), Err(Error::Large { .. })));
         }
     }
 

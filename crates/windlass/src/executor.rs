@@ -38,8 +38,17 @@ pub(crate) struct Executor {
     pub(crate) boot: BootId,
     /// Pods that are wanted or hold something: their directories stay.
     pub(crate) live: Mutex<HashSet<PodUid>>,
-    /// One at a time makes or removes a pod's directory.
-    pods: Mutex<HashMap<PodUid, Arc<Mutex<()>>>>,
+    /// One at a time makes or removes a pod's directory. Those of pods that have theirs stay here.
+    pods: Mutex<HashMap<PodUid, Arc<Mutex<Directory>>>>,
+}
+
+/// Whether a pod's directory is there, as far as this process knows. Somebody else may remove it; then whatever needs it
+/// makes it again.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Directory {
+    #[default]
+    Unknown,
+    Made,
 }
 
 /// An operation with all that it needs.
@@ -141,7 +150,11 @@ impl Executor {
                 };
                 let proof = self.record(spec, state, request.label.clone(), kept);
                 // Not synced: proof holds for this boot alone, and is lost with it.
-                self.write(&key, &proof, Survives::Crash).map_err(told)?;
+                let written = match before {
+                    None if !writes_intent => self.records.create(&key, &proof).map_err(|error| Failure::open(&error)),
+                    _ => self.write(&key, &proof, Survives::Crash),
+                };
+                written.map_err(told)?;
                 Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made) })
             }
             Err(failure) => {
@@ -331,10 +344,10 @@ impl Executor {
 
     /// Makes a pod's directory, if the pod is still there.
     pub(crate) fn make_pod(&self, pod: &PodUid) -> Result<(), Failure> {
-        let name = Name::new("metadata.uid", pod.as_str())?;
-        self.alone_with(pod, || {
-            if self.is_live(pod) {
-                self.scene.layout.make_pod(&name)?;
+        self.alone_with(pod, |directory| {
+            if *directory == Directory::Unknown && self.is_live(pod) {
+                self.scene.layout.make_pod(&Name::new("metadata.uid", pod.as_str())?)?;
+                *directory = Directory::Made;
             }
             Ok(())
         })
@@ -344,10 +357,12 @@ impl Executor {
     /// others put there stays, and so do its parents; that it is in the way is an error.
     pub(crate) fn remove_pod(&self, pod: &PodUid) -> Result<(), Failure> {
         let name = Name::new("metadata.uid", pod.as_str())?;
-        self.alone_with(pod, || {
-            if !self.is_live(pod)
-                && let Some(place) = self.scene.layout.find(&Path::new("pods").join(name.as_path()))?
-            {
+        self.alone_with(pod, |directory| {
+            if self.is_live(pod) {
+                return Ok(());
+            }
+            *directory = Directory::Unknown;
+            if let Some(place) = self.scene.layout.find(&Path::new("pods").join(name.as_path()))? {
                 for directory in ["volumes", "volumeDevices", "volume-subpaths", "plugins"] {
                     remove::empty_directories(&place, &Name::new("directory", directory)?)?;
                 }
@@ -362,17 +377,22 @@ impl Executor {
     }
 
     /// Nobody else makes or removes the directory of this pod meanwhile.
-    fn alone_with<T>(&self, pod: &PodUid, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    fn alone_with<T>(
+        &self,
+        pod: &PodUid,
+        work: impl FnOnce(&mut Directory) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let pods = || self.pods.lock().unwrap_or_else(PoisonError::into_inner);
         let lock = pods().entry(pod.clone()).or_default().clone();
-        let result = {
-            let _alone = lock.lock().unwrap_or_else(PoisonError::into_inner);
-            work()
-        };
-        // Nobody but this and the map has it: it is not needed before the pod comes again.
-        let mut pods = pods();
-        if Arc::strong_count(&lock) <= 2 {
-            pods.remove(pod);
+        let mut directory = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = work(&mut directory);
+        if *directory == Directory::Unknown {
+            drop(directory);
+            let mut pods = pods();
+            // Nobody but this and the map has it: it is not needed before the pod comes again.
+            if Arc::strong_count(&lock) <= 2 {
+                pods.remove(pod);
+            }
         }
         result
     }

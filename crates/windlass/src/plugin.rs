@@ -41,6 +41,7 @@ pub mod written;
 
 mod proof;
 
+use proof::new_mount_proof;
 pub use proof::{directory_proof, mount_proof, mounted, nothing_proof};
 
 /// What plugins work with.
@@ -172,6 +173,12 @@ impl Made {
     pub fn mount(mount: &table::Mount) -> Self {
         let path = mount.mount_point.clone();
         Self { proof: mount_proof(mount), what: What::Mount(path.clone()), path, refresh_at: None }
+    }
+
+    /// A file system of this type that was mounted just now, by its root; its path is handed out.
+    pub fn new_mount(root: &safe_path::Place, kind: &str) -> Result<Self, Failure> {
+        let path = root.path().to_path_buf();
+        Ok(Self { proof: new_mount_proof(root, kind)?, what: What::Mount(path.clone()), path, refresh_at: None })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! They lie in a directory of windlass's own, apart from the kubelet's layout, which stays as the kubelet has it: those of
 //! publishes side by side, those of stages in a directory for them. A
-//! record is whole or not there ([`whole_file`]); one that cannot be read all the same is told apart from none. It has a
+//! record is whole, empty or not there ([`whole_file`]), and an empty one is none; one that cannot be read all the same is told apart from none. It has a
 //! version, and fields that this version does not know are kept when it is written again. It holds the boot id, because
 //! a new boot makes every "mounted" untrue, and never a byte of a secret (I-12).
 
@@ -173,19 +173,29 @@ impl Records {
 
     /// Writes a record, in place of the one there is.
     pub fn write(&self, key: &Key, record: &Record, survives: Survives) -> Result<(), Error> {
-        let reach = |source| Error::Reach { what: describe(key), source };
-        let name = name_of(key).map_err(|source| reach(source.into()))?;
-        let file = File::of(&name, key, record);
-        let text = serde_json::to_vec(&file).map_err(|source| Error::Describe { what: describe(key), source })?;
+        let (name, text) = text_of(key, record)?;
         match key {
             Key::Publish(_) => whole_file::write(&self.root, &name, &text, survives)?,
             Key::Stage(_) => {
+                let reach = |source| Error::Reach { what: describe(key), source };
                 let stages = stages_name().map_err(|source| reach(source.into()))?;
                 let stages = self.root.make_directory(&stages, Mode::RWXU, Mounts::Refuse);
                 whole_file::write(&stages.map_err(|source| reach(source.into()))?, &name, &text, survives)?;
             }
         }
         Ok(())
+    }
+
+    /// As [`Records::write`], where there is probably no record yet: whatever a process that ends meanwhile leaves is
+    /// taken for none. The record survives a crash.
+    pub fn create(&self, key: &Key, record: &Record) -> Result<(), Error> {
+        if let Key::Publish(_) = key {
+            let (name, text) = text_of(key, record)?;
+            if whole_file::create(&self.root, &name, &text)? {
+                return Ok(());
+            }
+        }
+        self.write(key, record, Survives::Crash)
     }
 
     /// Reads a record; `None` if there is none.
@@ -299,12 +309,21 @@ fn unknown(name: &Name) -> Key {
 
 /// A record, and the pod that stands in it if its name does not tell; `None` if there is none.
 fn read(directory: &Place, name: &Name) -> Result<Option<(Record, Option<String>)>, Error> {
-    let Some(text) = whole_file::read(directory, name, BYTES_MAX)? else { return Ok(None) };
+    let text = whole_file::read(directory, name, BYTES_MAX)?;
+    // An empty one was being created when its process ended, or is being created now.
+    let Some(text) = text.filter(|it| !it.is_empty()) else { return Ok(None) };
     parse(&text).map(Some).map_err(|reason| damaged(directory, name, reason))
 }
 
 fn damaged(directory: &Place, name: &Name, reason: String) -> Error {
     Error::Damaged { path: directory.path().join(name.as_path()), reason }
+}
+
+/// The name of a record, and what is in it.
+fn text_of(key: &Key, record: &Record) -> Result<(Name, Vec<u8>), Error> {
+    let name = name_of(key).map_err(|source| Error::Reach { what: describe(key), source: source.into() })?;
+    let text = serde_json::to_vec(&File::of(&name, key, record));
+    Ok((name, text.map_err(|source| Error::Describe { what: describe(key), source })?))
 }
 
 fn describe(key: &Key) -> String {
@@ -625,12 +644,31 @@ mod tests {
         assert!(found.iter().all(|(key, it)| records.read(key).unwrap().as_ref() == it.as_ref().ok()));
         let torn = directory.path().join("records/uid:volumes:kubernetes.io~local-volume:disk");
         let text = std::fs::read(&torn).unwrap();
-        for length in [0, 1, text.len() / 2, text.len() - 1] {
+        for length in [1, text.len() / 2, text.len() - 1] {
             std::fs::write(&torn, &text[..length]).unwrap();
             let found = records.all().unwrap();
             let damaged: Vec<_> = found.iter().filter(|(_, it)| matches!(it, Err(Error::Damaged { .. }))).collect();
             assert_eq!(damaged.len(), 1, "cut at {length}");
             assert_eq!(damaged[0].0, publish(VolumeMode::Filesystem));
+        }
+    }
+
+    /// I-11: what a process leaves that ended while it created a record.
+    #[test]
+    fn an_empty_record_is_none_and_is_written_over() {
+        let (directory, records) = opened();
+        let key = publish(VolumeMode::Filesystem);
+        let made = record(VolumeMode::Filesystem);
+        std::fs::write(directory.path().join("records/uid:volumes:kubernetes.io~local-volume:disk"), "").unwrap();
+        assert_eq!(records.read(&key).unwrap(), None);
+        assert_eq!(records.all().unwrap().len(), 0);
+        records.create(&key, &made).unwrap();
+        assert_eq!(records.read(&key).unwrap().as_ref(), Some(&made));
+        for key in [key, stage()] {
+            let other = Record { label: None, ..made.clone() };
+            records.create(&key, &made).unwrap();
+            records.create(&key, &other).unwrap();
+            assert_eq!(records.read(&key).unwrap(), Some(other), "also in place of one that is there");
         }
     }
 
