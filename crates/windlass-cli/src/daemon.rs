@@ -79,8 +79,8 @@ impl Daemon {
         let journal = Arc::new(Journal::new());
         // Begins before the manifests are read, for that brings more news than can be kept for later.
         tokio::spawn(follow::follow(follow, node.clone(), journal.clone(), config.clone()));
-        let (manifests, given) = (config.manifests.clone(), node.clone());
-        let Some(source) = signals.unless(move || Directory::watch(&manifests, &given)).await else {
+        let (manifests, given, how) = (config.manifests.clone(), node.clone(), config.source);
+        let Some(source) = signals.unless(move || Directory::watch_with(&manifests, &given, how)).await else {
             self.end(&node, &mut signals).await;
             return Ok(ExitCode::SUCCESS);
         };

@@ -46,6 +46,7 @@ use crate::{
     layout::{self, Layout},
     memory::{Memory, Object},
     objects::Reference,
+    packed::Packed,
     plugin::{self, Attributes, Made, Scene},
     record::Records,
     resolve::{self, Settings},
@@ -186,6 +187,8 @@ pub enum Change {
         /// `namespace/name`; its UID, if that is all that is known of it.
         name: Arc<str>,
     },
+    /// A volume was mounted, and with it all that the pod has.
+    PodMounted(PodUid),
     /// What a pod's owner should know, in the kubelet's words.
     Event(tell::Event),
     /// Nothing of this pod is left.
@@ -428,10 +431,15 @@ impl Node {
     /// in memory follows from what the node allots to pods, and stays as it was when it was mounted (P-64).
     pub fn add_pod(&self, pod: impl Into<Arc<api::Pod>>) -> Result<PodUid, PodError> {
         let pod = defaults::shared(pod.into(), defaults::pod);
-        let (uid, _, _) = resolve::identify(&pod)?;
+        self.add_packed(&pod, Packed::new(pod.clone()))
+    }
+
+    /// Adds a pod that is packed already and has the API server's defaults.
+    pub(crate) fn add_packed(&self, pod: &api::Pod, packed: Packed) -> Result<PodUid, PodError> {
+        let (uid, _, _) = resolve::identify(pod)?;
         Name::new("metadata.uid", uid.as_str())?;
         let added = uid.clone();
-        self.send(move |drive| drive.add_pod(&added, pod));
+        self.send(move |drive| drive.add_pod(&added, packed));
         Ok(uid)
     }
 
@@ -571,6 +579,13 @@ impl Node {
     /// All pods as they are shown, sorted by namespace and name.
     pub async fn show_pods(&self) -> Vec<view::Pod> {
         self.ask(|drive| drive.show_pods()).await.unwrap_or_default()
+    }
+
+    /// These pods as they are shown, in this order, each as by [`Node::show_pod`]: many cost little more than one.
+    pub async fn show_each(&self, pods: Vec<PodUid>) -> Vec<Option<view::Pod>> {
+        let count = pods.len();
+        let shown = self.ask(move |drive| pods.iter().map(|it| drive.show_pod(it)).collect::<Vec<_>>()).await;
+        shown.unwrap_or_else(|| vec![None; count])
     }
 
     /// A volume as it is shown; `None` if nobody wants it and nothing of it is here.
