@@ -344,7 +344,7 @@ impl Executor {
     /// others put there stays, and so do its parents; that it is in the way is an error.
     pub(crate) fn remove_pod(&self, pod: &PodUid) -> Result<(), Failure> {
         let name = Name::new("metadata.uid", pod.as_str())?;
-        let removed = self.alone_with(pod, || {
+        self.alone_with(pod, || {
             if !self.is_live(pod)
                 && let Some(place) = self.scene.layout.find(&Path::new("pods").join(name.as_path()))?
             {
@@ -352,18 +352,6 @@ impl Executor {
                     remove::empty_directories(&place, &Name::new("directory", directory)?)?;
                 }
                 remove::empty_directories(&self.scene.layout.pods()?, &name)?;
-            }
-            Ok(())
-        });
-        self.forget_pod(pod)?;
-        removed
-    }
-
-    /// Removes what is left of a pod's records, if the pod is gone: empty directories.
-    pub(crate) fn forget_pod(&self, pod: &PodUid) -> Result<(), Failure> {
-        self.alone_with(pod, || {
-            if !self.is_live(pod) {
-                self.records.forget_pod(pod)?;
             }
             Ok(())
         })

@@ -42,6 +42,11 @@ impl Truth {
         self.root.join("windlass/records")
     }
 
+    /// The records of volumes in pods that are there, and whatever else lies beside them.
+    fn found_records(&self) -> BTreeSet<PathBuf> {
+        names(&self.records()).into_iter().filter(|it| it != "stages").map(PathBuf::from).collect()
+    }
+
     /// Directories in which something happens while all comes right.
     pub(crate) fn places(&self) -> [PathBuf; 2] {
         [self.root.join("pods"), self.records()]
@@ -79,10 +84,9 @@ impl Truth {
             let excess = excess.map(|it| format!("{what} left: {}", it.display()));
             differences.extend(missing.chain(excess));
         };
-        compare("pod", uids.clone(), below(&self.root, "pods", 1));
+        compare("pod", uids, below(&self.root, "pods", 1));
         compare("volume", places, volumes(&self.root));
-        compare("record", records, volumes(&self.records()));
-        compare("pod's records", uids, below(&self.records(), "pods", 1));
+        compare("record", records, self.found_records());
         compare("mount", mounts, mounted.into_keys().collect());
 
         for pod in sure {
@@ -99,10 +103,11 @@ impl Truth {
     /// What is left when nothing should be.
     pub(crate) fn remains(&self) -> Vec<String> {
         let mounts = self.mounts().into_keys().map(|it| format!("mount left: {}", it.display()));
-        let files = [("", "pods"), ("", "plugins"), ("windlass/records", "pods"), ("windlass/records", "stages")];
+        let files = [("", "pods"), ("", "plugins"), ("windlass/records", "stages")];
         let below =
             |(above, name)| below(&self.root.join(above), name, 1).into_iter().map(move |it| Path::new(above).join(it));
-        mounts.chain(files.into_iter().flat_map(below).map(|it| format!("left: {}", it.display()))).collect()
+        let files = files.into_iter().flat_map(below).chain(self.found_records());
+        mounts.chain(files.map(|it| format!("left: {}", it.display()))).collect()
     }
 
     /// Whether something was begun and not ended: a record of an intent, or a version that nothing leads to.
@@ -112,7 +117,7 @@ impl Truth {
             serde_json::from_slice::<serde_json::Value>(&text).is_ok_and(|it| it["proven"].is_null())
         };
         let torn = |path: &PathBuf| names(&self.root.join(path)).iter().filter(|it| it.starts_with("..")).count() > 2;
-        volumes(&self.records()).iter().any(intent) || volumes(&self.root).iter().any(torn)
+        self.found_records().iter().any(intent) || volumes(&self.root).iter().any(torn)
     }
 
     /// What is mounted below the root, by path.
