@@ -134,7 +134,14 @@ pub fn directory_of(parent: &Place, name: &Name, file: &Name) -> Result<(), Erro
         Err(source) => return Err(Error::Look { path: path(), source }),
     };
     unlink(directory.as_fd(), file.as_ref(), || path().join(file.as_path()))?;
-    remove_directory(parent.as_fd(), name.as_ref(), &directory, path)
+    match remove_directory(parent.as_fd(), name.as_ref(), &directory, path) {
+        Err(Error::Refilled { path, entry }) => {
+            let status = rustix::fs::statat(&directory, &entry, AtFlags::SYMLINK_NOFOLLOW);
+            let kind = status.map_or(FileType::Unknown, |it| FileType::from_raw_mode(it.st_mode));
+            Err(Error::Foreign { path: path.join(entry), kind })
+        }
+        other => other,
+    }
 }
 
 enum Pass {
@@ -233,12 +240,7 @@ impl<'walk> Walk<'walk> {
     /// How many directories are kept open at a time.
     const OPEN_MAX: usize = 32;
 
-    fn new(
-        parent: &'walk Place,
-        name: &'walk Name,
-        pass: Pass,
-        ours: &'walk mut dyn FnMut(Entry<'_>) -> bool,
-    ) -> Self {
+    fn new(parent: &'walk Place, name: &'walk Name, pass: Pass, ours: &'walk mut dyn FnMut(Entry<'_>) -> bool) -> Self {
         Self { parent, name, pass, ours, levels: Vec::new(), below: PathBuf::new() }
     }
 
@@ -587,7 +589,7 @@ mod tests {
         assert!(!case.path("tree").exists());
         case.file("tree/diary");
         let error = directory_of(&case.parent, &tree, &note).unwrap_err();
-        assert!(matches!(&error, Error::Refilled { entry, .. } if entry == Path::new("diary")), "{error}");
+        assert!(error.to_string().ends_with("tree/diary: a file that is not ours"), "{error}");
         assert!(case.path("tree/diary").exists());
         case.file("kept/note");
         symlink("kept", case.path("link")).unwrap();
