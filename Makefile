@@ -6,6 +6,8 @@ export PATH := $(PATH):$(CARGO_HOME)/bin
 
 # Every run uses the versions that Cargo.lock names; after a change of Cargo.toml, `cargo check` brings it up to date.
 LOCKED := --locked
+# What the checks of `make test` run, in the form that `cargo test` has built: with other features everything is built again.
+BUILD := cargo build --workspace --bins --tests --examples $(LOCKED)
 SIM := cargo run --release $(LOCKED) --package windlass-sim --
 
 # How many node lives `make test` simulates: well below a minute. `make sim` is the long run.
@@ -64,19 +66,19 @@ golden: setup-check ## Compare what is mounted with what the kubelet mounts, as 
 .PHONY: api
 api: setup-check ## Test the API against its contract with made-up requests
 	@echo '==> api'
-	@cargo build $(LOCKED) --package windlass-cli
+	@$(BUILD)
 	@tests/api/run.sh $(TARGET)/debug/windlass
 
 .PHONY: containers
 containers: setup-check ## Give volumes to real containers of runc and podman, as root
 	@echo '==> containers'
-	@cargo build $(LOCKED) --package windlass-cli
+	@$(BUILD)
 	@tests/containers/run.sh $(TARGET)/debug/windlass
 
 .PHONY: package
 package: setup-check ## Check the unit, what is installed, and the Debian package
 	@echo '==> package'
-	@cargo build $(LOCKED) --package windlass-cli
+	@$(BUILD)
 	@tests/package/run.sh $(TARGET)/debug/windlass
 
 .PHONY: install

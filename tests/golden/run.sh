@@ -25,8 +25,7 @@ if [ $# -eq 0 ] && [ ! -e /dev/loop-control ]; then
     done
 fi
 
-cargo build --locked --package windlass --example golden_agent
-cargo build --locked --package windlass-cli --bin windlass --example golden_daemon
+cargo build --workspace --bins --tests --examples --locked
 target=$(cargo metadata --format-version 1 --no-deps --locked |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/debug
 

@@ -40,6 +40,8 @@ pub(crate) fn run(settings: Box<Settings>, socket: Option<PathBuf>) -> anyhow::R
         return Ok(ExitCode::SUCCESS);
     }
     log::begin(&config)?;
+    // More would let threads wait for each other less, which they hardly do, and each keeps what it once had.
+    windlass_linux::raw::limit_heaps(2);
     let rootless = !namespace::may_mount();
     // While there is one thread.
     if rootless {
@@ -79,8 +81,8 @@ impl Daemon {
         let journal = Arc::new(Journal::new());
         // Begins before the manifests are read, for that brings more news than can be kept for later.
         tokio::spawn(follow::follow(follow, node.clone(), journal.clone(), config.clone()));
-        let (manifests, given) = (config.manifests.clone(), node.clone());
-        let Some(source) = signals.unless(move || Directory::watch(&manifests, &given)).await else {
+        let (manifests, given, how) = (config.manifests.clone(), node.clone(), config.source);
+        let Some(source) = signals.unless(move || Directory::watch_with(&manifests, &given, how)).await else {
             self.end(&node, &mut signals).await;
             return Ok(ExitCode::SUCCESS);
         };

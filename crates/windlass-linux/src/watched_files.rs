@@ -19,6 +19,7 @@ mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -36,6 +37,9 @@ use watches::{Holder, Told, Watches};
 /// The kernel tells that a writer has closed a file a moment before it counts one writer less, so a file that seems to be
 /// written to is looked at once more after this time.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// A file that is made by its name alone is never closed, so a new one that stays empty for this long is taken to be so.
+const EMPTY: Duration = Duration::from_millis(200);
 
 /// Whoever moves files around faster than they can be read so many times does nothing else.
 const PASSES_MAX: usize = 1000;
@@ -330,7 +334,7 @@ impl WatchedFiles {
                         // A new file has no content yet, and is closed when it has; unless it got its name last.
                         let status = std::fs::symlink_metadata(self.root.join(&path));
                         if status.is_ok_and(|it| it.is_file() && it.nlink() == 1) {
-                            self.doubtful.insert(path.clone(), Instant::now() + self.choice.grace);
+                            self.doubtful.insert(path.clone(), Instant::now() + EMPTY);
                             self.writing.insert(path);
                         } else {
                             self.touched.insert(path);
@@ -376,12 +380,12 @@ impl WatchedFiles {
                 self.forget(path, found);
             }
             if file {
-                self.look_at_file(path, &full, status.is_symlink(), found);
+                self.look_at_file(path, &full, &status, found);
             }
         }
     }
 
-    fn look_at_file(&mut self, path: &Path, full: &Path, link: bool, found: &mut Vec<Change>) {
+    fn look_at_file(&mut self, path: &Path, full: &Path, status: &Metadata, found: &mut Vec<Change>) {
         let known = self.known.get(path).copied();
         if self.writing.contains(path) {
             if known.is_none() {
@@ -390,17 +394,21 @@ impl WatchedFiles {
             }
             return;
         }
-        let way = Holder::Way(path.into());
-        match link {
+        let (way, link, bytes_max) = (Holder::Way(path.into()), status.is_symlink(), self.choice.bytes_max);
+        let content = if link {
             // Watched first and read then: what changes in between is seen twice rather than not at all.
-            true => self.watches.follow(full, &way, false),
-            false => self.watches.release(&way),
-        }
-        let mut content = read(full, self.choice.bytes_max);
-        if link && matches!(content, Err(Trouble::Unreadable(_))) {
-            self.watches.follow(full, &way, true);
-            content = read(full, self.choice.bytes_max);
-        }
+            self.watches.follow(full, &way, false);
+            read(full, bytes_max).or_else(|trouble| match trouble {
+                Trouble::Unreadable(_) => {
+                    self.watches.follow(full, &way, true);
+                    read(full, bytes_max)
+                }
+                other => Err(other),
+            })
+        } else {
+            self.watches.release(&way);
+            read::read_seen(full, status, bytes_max)
+        };
         let change = match content {
             Ok(bytes) => Change::Content { path: path.into(), bytes },
             // A link to a directory is none of ours.

@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -66,31 +67,42 @@ impl fmt::Debug for Error {
 
 /// What jobs are kept apart by: those of one lane can make each other wait, those of different lanes cannot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lane(Arc<str>);
+pub struct Lane {
+    name: Arc<str>,
+    /// How many of its jobs run at a time, if it is not as many as [`Limits::at_once`] says.
+    at_once: Option<NonZeroUsize>,
+}
 
 impl Lane {
+    /// A lane of which fewer jobs run at a time than [`Limits::at_once`] says: for work that keeps a processor busy, of
+    /// which more threads than processors do not do more.
+    #[must_use]
+    pub fn narrow(name: &str, at_once: NonZeroUsize) -> Self {
+        Self { name: name.into(), at_once: Some(at_once) }
+    }
+
     /// The name that it was given.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.name
     }
 }
 
 impl From<&str> for Lane {
     fn from(name: &str) -> Self {
-        Self(name.into())
+        Self { name: name.into(), at_once: None }
     }
 }
 
 impl From<Arc<str>> for Lane {
     fn from(name: Arc<str>) -> Self {
-        Self(name)
+        Self { name, at_once: None }
     }
 }
 
 impl fmt::Display for Lane {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
+        formatter.write_str(&self.name)
     }
 }
 
@@ -107,7 +119,8 @@ impl fmt::Display for JobId {
 /// How much may happen at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How many jobs of a lane run at a time, those that are slow not counted. At least one, whatever is said here.
+    /// How many jobs of a lane run at a time, those that are slow not counted, unless the lane is
+    /// [narrow](Lane::narrow). At least one, whatever is said here.
     pub at_once: usize,
     /// After which time a running job is slow: it waits for something.
     pub slow_after: Duration,
@@ -147,8 +160,9 @@ pub struct LaneCounts {
     pub queued: usize,
 }
 
-/// How many idle threads are kept. Starting another costs less than a mount, so this is not many.
-const IDLE_MAX: usize = 16;
+/// How many idle threads are kept. Each costs memory for as long as there is nothing to do, and starting another costs less
+/// than a mount, so this is few: what one pod needs.
+const IDLE_MAX: usize = 4;
 
 /// Threads that do jobs. Clones are handles to the same threads; without a handle they are [stopped](Self::stop).
 ///

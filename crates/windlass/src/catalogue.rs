@@ -14,14 +14,14 @@ use windlass_core::{
 
 /// Where a volume is described (E-3).
 #[derive(Clone, PartialEq, Debug)]
-pub enum Origin {
+pub enum Origin<'a> {
     /// In the pod that uses it.
-    Pod(Arc<Volume>),
+    Pod(&'a Volume),
     /// In an object of its own, which a claim led to.
     Persistent(Arc<PersistentVolume>),
 }
 
-impl Origin {
+impl Origin<'_> {
     /// What its directory is called: the pod's name for it, or the persistent volume's name (P-23).
     pub fn name(&self) -> &str {
         match self {
@@ -109,7 +109,7 @@ impl Kind {
     }
 
     /// Is this volume of this kind (P-41)?
-    pub fn is_of(self, origin: &Origin) -> bool {
+    pub fn is_of(self, origin: &Origin<'_>) -> bool {
         match origin {
             Origin::Pod(volume) => match self {
                 Self::EmptyDir => volume.empty_dir.is_some(),
@@ -194,7 +194,7 @@ impl Catalogue {
     }
 
     /// The plugin whose volume this is (E-381).
-    pub fn find(&self, origin: &Origin) -> Result<&Plugin, Error> {
+    pub fn find(&self, origin: &Origin<'_>) -> Result<&Plugin, Error> {
         let mut matching = self.plugins.iter().filter(|it| it.kind.is_of(origin));
         let Some(plugin) = matching.next() else { return Err(Error::NoneMatched) };
         match matching.next() {
@@ -208,7 +208,7 @@ impl Catalogue {
 }
 
 /// The type of a volume that the kubelet sets up and windlass does not, if it is of one.
-pub fn foreign_kind(origin: &Origin) -> Option<&'static str> {
+pub fn foreign_kind(origin: &Origin<'_>) -> Option<&'static str> {
     let (nfs, iscsi, fc, flex) = match origin {
         Origin::Pod(it) => (it.nfs.is_some(), it.iscsi.is_some(), it.fc.is_some(), it.flex_volume.is_some()),
         Origin::Persistent(volume) => {
@@ -273,7 +273,7 @@ pub enum Attacher {
 /// whether it is attached (C-34), and the driver itself whether it is staged and can grow. A driver that is not
 /// registered is taken to be able to do all, as the kubelet does: nothing is done before it is there.
 pub fn csi(
-    origin: &Origin,
+    origin: &Origin<'_>,
     object: Option<&CSIDriver>,
     registered: Option<Driver>,
     attacher: Attacher,
@@ -315,17 +315,17 @@ mod tests {
         storage::v1::CSIDriverSpec,
     };
 
-    fn pod_volume(change: impl FnOnce(&mut Volume)) -> Origin {
+    fn pod_volume(change: impl FnOnce(&mut Volume)) -> Volume {
         let mut volume = Volume { name: "v".into(), ..Volume::default() };
         change(&mut volume);
-        Origin::Pod(Arc::new(volume))
+        volume
     }
 
-    fn inline() -> Origin {
+    fn inline() -> Volume {
         pod_volume(|it| it.csi = Some(CSIVolumeSource { driver: "d".into(), ..CSIVolumeSource::default() }))
     }
 
-    fn persistent() -> Origin {
+    fn persistent() -> Origin<'static> {
         let source = CSIPersistentVolumeSource { driver: "d".into(), ..CSIPersistentVolumeSource::default() };
         let spec = PersistentVolumeSpec { csi: Some(source), ..PersistentVolumeSpec::default() };
         Origin::Persistent(Arc::new(PersistentVolume { spec: Some(spec), ..PersistentVolume::default() }))
@@ -337,7 +337,7 @@ mod tests {
         object
     }
 
-    fn of(origin: &Origin, object: Option<&CSIDriver>, registered: Option<Driver>) -> Capabilities {
+    fn of(origin: &Origin<'_>, object: Option<&CSIDriver>, registered: Option<Driver>) -> Capabilities {
         csi(origin, object, registered, Attacher::Controller, Duration::from_secs(60))
     }
 
@@ -347,23 +347,27 @@ mod tests {
         let catalogue = Catalogue::default();
         let empty = EmptyDirVolumeSource::default;
         let scratch = pod_volume(|it| it.empty_dir = Some(empty()));
-        assert_eq!(catalogue.find(&scratch).map(|it| it.kind), Ok(Kind::EmptyDir));
-        let text = |origin: &Origin| catalogue.find(origin).unwrap_err().to_string();
+        assert_eq!(catalogue.find(&Origin::Pod(&scratch)).map(|it| it.kind), Ok(Kind::EmptyDir));
+        let text = |volume: &Volume| catalogue.find(&Origin::Pod(volume)).unwrap_err().to_string();
         assert_eq!(text(&pod_volume(|_| ())), "no volume plugin matched");
         let both = pod_volume(|it| {
             it.host_path = Some(HostPathVolumeSource::default());
             it.empty_dir = Some(empty());
         });
         assert_eq!(text(&both), "multiple volume plugins matched: kubernetes.io/empty-dir,kubernetes.io/host-path");
-        assert_eq!(Catalogue::of(&[Kind::Csi]).find(&scratch), Err(Error::NoneMatched), "not on this node");
+        assert_eq!(
+            Catalogue::of(&[Kind::Csi]).find(&Origin::Pod(&scratch)),
+            Err(Error::NoneMatched),
+            "not on this node"
+        );
     }
 
     /// E-412, C-34, C-99.
     #[test]
     fn a_csi_volume_of_a_pod_is_only_published() {
         let expected = Capabilities::default();
-        assert_eq!(of(&inline(), Some(&object(|it| it.attach_required = Some(true))), None), expected);
-        assert_eq!(of(&inline(), None, Some(Driver { stage: true, expand: true })), expected);
+        assert_eq!(of(&Origin::Pod(&inline()), Some(&object(|it| it.attach_required = Some(true))), None), expected);
+        assert_eq!(of(&Origin::Pod(&inline()), None, Some(Driver { stage: true, expand: true })), expected);
     }
 
     /// E-412, C-34.
@@ -393,7 +397,7 @@ mod tests {
     #[test]
     fn a_driver_may_ask_to_be_called_again_and_again() {
         let asks = object(|it| it.requires_republish = Some(true));
-        for origin in [inline(), persistent()] {
+        for origin in [Origin::Pod(&inline()), persistent()] {
             assert_eq!(of(&origin, Some(&asks), None).refresh, Refresh::Every(Duration::from_secs(60)));
             assert_eq!(of(&origin, None, None).refresh, Refresh::Never);
         }

@@ -2,6 +2,7 @@
 //! next message or the engine's next deadline. It does nothing that can block.
 
 mod disk;
+mod lanes;
 mod operations;
 mod pods;
 mod show;
@@ -24,23 +25,23 @@ use windlass_core::{
     Engine, Event, Operation,
     answer::WaitError,
     event::{Containers, Goal, Place, Wait},
-    ids::{ObjectName, OperationId, PodUid, SourceName, Time, Version, VolumeId, WaiterId},
+    ids::{ObjectName, OperationId, OuterName, PodUid, SourceName, Time, Version, VolumeId, WaiterId},
     notice::Notice,
     operation::{Action, Cause, Kind as ActionKind, Outcome, Proof, Trouble},
+    reason::Code,
     spec::{Access, Phase, Want as VolumeWant},
 };
-use windlass_linux::{
-    table,
-    workers::{Lane, Workers},
-};
+use windlass_linux::{table, workers::Workers};
 
 use crate::{
     catalogue::{Catalogue, Drivers},
+    drive::lanes::Lanes,
     executor::{Ended, Executor, Job},
     fingerprint::Fingerprint,
     memory::{Memory, Object},
     node::{Change, Handed},
     objects::Reference,
+    packed::Packed,
     plugin::{self, Attributes, Failure, Made, Want, What},
     reconstruct::{self, Remains},
     resolve::{Detail, Given, Resolver, Settings},
@@ -53,17 +54,31 @@ pub(crate) type Locks = Arc<[OwnedFd; 2]>;
 /// Something for the driving thread to do. It must not block.
 pub(crate) type Message = Box<dyn FnOnce(&mut Drive) + Send>;
 
+/// How long the drive lets news gather when the last came sooner than this: many operations that end one after the other
+/// then cost one wake-up. Nobody notices the delay, and if nothing came the drive sleeps until it is woken (I-8).
+const REST: Duration = Duration::from_micros(200);
+
 /// How long after the first failed attempt the disk is read again; twice as long after each, up to 32 times.
 const READ_AGAIN: Duration = Duration::from_secs(5);
 
 /// A pod as it was given.
 struct Known {
-    pod: Arc<api::Pod>,
+    pod: Packed,
+    phase: Phase,
+    /// The names of volumes that the pod may only read, by its references to claims (P-219).
+    read_only: BTreeSet<OuterName>,
     details: BTreeMap<VolumeId, Arc<Detail>>,
     /// When it was given first.
     given: Time,
     /// It has left, and its containers may still run: it keeps what it has and gets nothing new.
     ending: bool,
+}
+
+impl Known {
+    /// Whether the pod may write what it calls by this name.
+    fn access(&self, name: &OuterName) -> Access {
+        if self.read_only.contains(name) { Access::ReadOnly } else { Access::ReadWrite }
+    }
 }
 
 /// Content that expires rather than changes.
@@ -102,7 +117,7 @@ pub(crate) struct Drive {
     changes: broadcast::Sender<Change>,
 
     pods: HashMap<PodUid, Known>,
-    /// The pods that name a volume.
+    /// The pods that name a persistent volume.
     users: HashMap<VolumeId, BTreeSet<PodUid>>,
     waiters: HashMap<WaiterId, oneshot::Sender<Result<(), WaitError>>>,
     next_waiter: u64,
@@ -113,12 +128,15 @@ pub(crate) struct Drive {
     mounts: HashMap<PathBuf, Place>,
     running: HashMap<OperationId, Place>,
     busy: HashSet<Place>,
+    lanes: Lanes,
 
     renewals: HashMap<(PodUid, VolumeId), Renewal>,
     alarms: BTreeSet<(Time, Alarm)>,
     /// Whether the disk has been looked at. Before that pods are not told: what they want may be there already, and no call
     /// is to be made that the state does not need (I-11).
     looked: bool,
+    /// Pods that were told since the engine was last asked what to start.
+    fresh: Vec<PodUid>,
     /// How many pods' directories are being made or removed.
     chores: usize,
     /// How often the disk could not be read.
@@ -188,9 +206,11 @@ impl Drive {
             mounts: HashMap::new(),
             running: HashMap::new(),
             busy: HashSet::new(),
+            lanes: Lanes::new(),
             renewals: HashMap::new(),
             alarms: BTreeSet::new(),
             looked: false,
+            fresh: Vec::new(),
             chores: 0,
             unreadable: 0,
             completed: false,
@@ -201,6 +221,7 @@ impl Drive {
     /// Runs until it is told to stop, or nobody is left to tell it anything.
     pub(crate) fn run(mut self, messages: &Receiver<Message>) {
         self.read_disk();
+        let mut inbox = Inbox { messages, busy: false };
         loop {
             self.ring();
             self.settle();
@@ -208,11 +229,8 @@ impl Drive {
                 break;
             }
             let due = [self.engine.deadline(), self.alarms.first().map(|(at, _)| *at), self.stop_due()];
-            let message = match due.into_iter().flatten().min() {
-                None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(at) => messages.recv_timeout(at.since(self.now())),
-            };
-            match message {
+            let due = due.into_iter().flatten().min();
+            match inbox.next(|| due.map(|at| at.since(self.now()))) {
                 Ok(message) => message(&mut self),
                 Err(RecvTimeoutError::Timeout) => self.tell(Event::TimePassed),
                 // The node is gone and holds no thread of ours to the end.
@@ -263,6 +281,8 @@ impl Drive {
                 }
             } else if let Some(notice) = self.engine.next_notice() {
                 self.pass_on(notice);
+            } else if let Some(pod) = self.fresh.pop() {
+                self.make_directory(pod);
             } else {
                 return;
             }
@@ -277,7 +297,12 @@ impl Drive {
                 }
                 return;
             }
-            Notice::VolumeChanged { volume, pod, code } => Change::Volume { volume, pod, code },
+            Notice::VolumeChanged { volume, pod, code } => {
+                let mounted = pod.clone().filter(|_| code == Code::Mounted).filter(|it| self.is_mounted(it));
+                let _ = self.changes.send(Change::Volume { volume, pod, code });
+                let Some(pod) = mounted else { return };
+                Change::PodMounted(pod)
+            }
             Notice::PodReleased(pod) => {
                 self.release(&pod);
                 Change::PodReleased(pod)
@@ -288,6 +313,12 @@ impl Drive {
         };
         // Nobody need listen.
         let _ = self.changes.send(change);
+    }
+
+    /// Whether all volumes of a pod are mounted, if anybody listens.
+    fn is_mounted(&self, pod: &PodUid) -> bool {
+        self.changes.receiver_count() > 0
+            && self.engine.pod_status(pod).is_some_and(|it| it.unmounted.is_empty() && it.errors.is_empty())
     }
 
     /// Somebody waits for a pod.
@@ -330,6 +361,35 @@ impl Drive {
 
     fn is_over(&self) -> bool {
         self.stopping.as_ref().is_some_and(|it| (self.running.is_empty() && self.chores == 0) || self.now() >= it.until)
+    }
+}
+
+/// What the drive is told, in order.
+struct Inbox<'a> {
+    messages: &'a Receiver<Message>,
+    /// News came sooner than after a [`REST`].
+    busy: bool,
+}
+
+impl Inbox<'_> {
+    /// The next message, if there is one within this time.
+    fn next(&mut self, within: impl FnOnce() -> Option<Duration>) -> Result<Message, RecvTimeoutError> {
+        if let Ok(message) = self.messages.try_recv() {
+            return Ok(message);
+        }
+        if self.busy {
+            std::thread::sleep(REST);
+            if let Ok(message) = self.messages.try_recv() {
+                return Ok(message);
+            }
+        }
+        let began = Instant::now();
+        let message = match within() {
+            None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(within) => self.messages.recv_timeout(within),
+        };
+        self.busy = began.elapsed() < REST;
+        message
     }
 }
 

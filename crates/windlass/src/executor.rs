@@ -103,14 +103,15 @@ impl Executor {
         let spec = &job.operation.spec;
         let Some(want) = &job.want else { return Err(nobody(spec)) };
         let told = |failure: Failure| self.tell_failure(request.pod, spec, failure);
+        // First, because the pod has its directory whatever becomes of its volumes. Whoever removes the directory of a pod
+        // of this name is done, or will see that the pod is back.
+        self.make_pod(request.pod).map_err(|it| told(it.nothing_left()))?;
         self.check_refusal(want).inspect_err(|failure| {
             self.scene.tell.warning(request.pod, refused_reason(want, spec), failure.text.as_str());
         })?;
         check_group(want, request.access).map_err(told)?;
         let plugin = plugin_of(spec)?;
         let slot = Slot::of(request.pod, spec).map_err(|error| told(Failure::open(&error).nothing_left()))?;
-        // Whoever removes the directory of a pod of this name is done, or will see that the pod is back.
-        self.make_pod(request.pod).map_err(|it| told(it.nothing_left()))?;
         let key = Key::Publish(slot.clone());
         let before = self.known(&key).map_err(|it| told(it.nothing_left()))?;
         let kept = before.as_ref().map(|it| it.other.clone()).unwrap_or_default();

@@ -67,4 +67,5 @@ pub mod tell;
 mod drive;
 mod executor;
 mod fingerprint;
+mod packed;
 mod reconstruct;

@@ -46,6 +46,7 @@ use crate::{
     layout::{self, Layout},
     memory::{Memory, Object},
     objects::Reference,
+    packed::Packed,
     plugin::{self, Attributes, Made, Scene},
     record::Records,
     resolve::{self, Settings},
@@ -186,6 +187,8 @@ pub enum Change {
         /// `namespace/name`; its UID, if that is all that is known of it.
         name: Arc<str>,
     },
+    /// A volume was mounted, and with it all that the pod has.
+    PodMounted(PodUid),
     /// What a pod's owner should know, in the kubelet's words.
     Event(tell::Event),
     /// Nothing of this pod is left.
@@ -428,10 +431,15 @@ impl Node {
     /// in memory follows from what the node allots to pods, and stays as it was when it was mounted (P-64).
     pub fn add_pod(&self, pod: impl Into<Arc<api::Pod>>) -> Result<PodUid, PodError> {
         let pod = defaults::shared(pod.into(), defaults::pod);
-        let (uid, _, _) = resolve::identify(&pod)?;
+        self.add_packed(&pod, Packed::new(pod.clone()))
+    }
+
+    /// Adds a pod that is packed already and has the API server's defaults.
+    pub(crate) fn add_packed(&self, pod: &api::Pod, packed: Packed) -> Result<PodUid, PodError> {
+        let (uid, _, _) = resolve::identify(pod)?;
         Name::new("metadata.uid", uid.as_str())?;
         let added = uid.clone();
-        self.send(move |drive| drive.add_pod(&added, pod));
+        self.send(move |drive| drive.add_pod(&added, packed));
         Ok(uid)
     }
 
@@ -573,6 +581,13 @@ impl Node {
         self.ask(|drive| drive.show_pods()).await.unwrap_or_default()
     }
 
+    /// These pods as they are shown, in this order, each as by [`Node::show_pod`]: many cost little more than one.
+    pub async fn show_each(&self, pods: Vec<PodUid>) -> Vec<Option<view::Pod>> {
+        let count = pods.len();
+        let shown = self.ask(move |drive| pods.iter().map(|it| drive.show_pod(it)).collect::<Vec<_>>()).await;
+        shown.unwrap_or_else(|| vec![None; count])
+    }
+
     /// A volume as it is shown; `None` if nobody wants it and nothing of it is here.
     pub async fn show_volume(&self, volume: &VolumeId) -> Option<view::Volume> {
         let id = volume.clone();
@@ -712,6 +727,7 @@ fn look(executor: &Executor, inbox: &Sender<Message>, handed: Handed) -> Option<
 /// Tells the drive what the kernel tells of mounts, on a thread that sleeps in between.
 fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Message>) -> Result<(), StartError> {
     let watch = move || {
+        let pause = |time: Timespec| _ = rustix::event::poll(&mut [PollFd::new(&*wake, PollFlags::IN)], Some(&time));
         loop {
             let watch = &executor.scene.watch;
             let mut ready = [PollFd::new(watch, PollFlags::IN), PollFd::new(&*wake, PollFlags::IN)];
@@ -729,8 +745,7 @@ fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Messa
                     let text = plugin::chain(&error);
                     let told = inbox.send(Box::new(move |drive| drive.mounts_unreadable(&text)));
                     // Not at once again: what is wrong may take its time, and nothing else is to be told meanwhile.
-                    let pause = Timespec { tv_sec: 1, tv_nsec: 0 };
-                    let _ = rustix::event::poll(&mut [PollFd::new(&*wake, PollFlags::IN)], Some(&pause));
+                    pause(Timespec { tv_sec: 1, tv_nsec: 0 });
                     if told.is_err() {
                         return;
                     }
@@ -740,6 +755,8 @@ fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Messa
             if inbox.send(Box::new(move |drive| drive.mounts_changed(&changes))).is_err() {
                 return;
             }
+            // Where many are mounted, all of a millisecond are told at once: whoever needs to know a mount looks itself.
+            pause(Timespec { tv_sec: 0, tv_nsec: 1_000_000 });
         }
     };
     let thread = std::thread::Builder::new().name("windlass-mounts".into());

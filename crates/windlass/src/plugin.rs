@@ -4,6 +4,7 @@
 //! file reads as the description of its volume type. Its calls run on worker threads and may hang there.
 
 use std::{
+    collections::BTreeSet,
     error::Error as StdError,
     fmt,
     path::{Path, PathBuf},
@@ -25,7 +26,7 @@ use windlass_linux::{
 };
 
 use crate::{
-    catalogue::{Kind, Origin},
+    catalogue::Kind,
     layout::{self, Layout, Slot},
     memory::Memory,
     payload::Snapshot,
@@ -75,16 +76,22 @@ impl Want {
     /// What a pod on this node says of a volume, with the objects as they are now.
     pub fn new(pod: &Arc<api::Pod>, detail: &Arc<Detail>, memory: &Memory, node: &str) -> Self {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let objects = match &detail.origin {
-            Origin::Pod(volume) => Snapshot::of(memory, namespace, node, volume),
-            Origin::Persistent(_) => Snapshot::default(),
-        };
+        let described = described(pod, detail);
+        let objects = described.map(|it| Snapshot::of(memory, namespace, node, it)).unwrap_or_default();
         Self { pod: pod.clone(), detail: detail.clone(), objects }
+    }
+
+    /// The volume, if the pod describes it itself.
+    pub fn volume(&self) -> Option<&api::Volume> {
+        described(&self.pod, &self.detail)
     }
 
     /// Whether the pod may write, by its reference to the claim.
     pub fn access(&self) -> Access {
-        access(&self.pod, &self.detail.name)
+        match read_only(&self.pod).contains(&self.detail.name) {
+            true => Access::ReadOnly,
+            false => Access::ReadWrite,
+        }
     }
 
     /// The group that a volume belongs to, if the pod names one (`fsGroup`).
@@ -93,14 +100,17 @@ impl Want {
     }
 }
 
-/// Whether a pod may write what it calls by this name, by its reference to the claim (P-219).
-pub(crate) fn access(pod: &api::Pod, name: &OuterName) -> Access {
+/// How a pod describes a volume, if it does.
+fn described<'a>(pod: &'a api::Pod, detail: &Detail) -> Option<&'a api::Volume> {
+    let mut volumes = pod.spec.iter().filter_map(|it| it.volumes.as_ref()).flatten();
+    volumes.find(|it| detail.persistent.is_none() && it.name == detail.name.as_str())
+}
+
+/// What a pod calls the volumes that it may only read, by its references to claims (P-219).
+pub(crate) fn read_only(pod: &api::Pod) -> BTreeSet<OuterName> {
     let volumes = pod.spec.iter().filter_map(|it| it.volumes.as_ref()).flatten();
-    let mut claims = volumes.filter(|it| it.name == name.as_str()).filter_map(|it| it.persistent_volume_claim.as_ref());
-    match claims.next().and_then(|it| it.read_only) {
-        Some(true) => Access::ReadOnly,
-        Some(false) | None => Access::ReadWrite,
-    }
+    let claims = volumes.filter(|it| it.persistent_volume_claim.as_ref().is_some_and(|it| it.read_only == Some(true)));
+    claims.map(|it| it.name.as_str().into()).collect()
 }
 
 /// A stage to be made.

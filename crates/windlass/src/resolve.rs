@@ -117,8 +117,9 @@ pub struct Detail {
     pub volume: VolumeId,
     /// Its kind.
     pub kind: Kind,
-    /// Where it is described. A volume of an in-tree kind that is a CSI volume today is described as such (E-154).
-    pub origin: Origin,
+    /// The persistent volume that describes it; if there is none, the pod does. A volume of an in-tree kind that is a CSI
+    /// volume today is described as such (E-154).
+    pub persistent: Option<Arc<PersistentVolume>>,
     /// The claim that led to it.
     pub claim: Option<Arc<PersistentVolumeClaim>>,
     /// Whether it was described as an in-tree volume.
@@ -292,8 +293,8 @@ struct Task<'a, O: ?Sized> {
 }
 
 /// A volume, found but not yet judged.
-struct Definition {
-    origin: Origin,
+struct Definition<'a> {
+    origin: Origin<'a>,
     claim: Option<Arc<PersistentVolumeClaim>>,
     read_only: bool,
     migrated: bool,
@@ -344,7 +345,10 @@ impl<O: Objects + ?Sized> Task<'_, O> {
             name: volume.name.as_str().into(),
             volume: id,
             kind: plugin.kind,
-            origin: definition.origin,
+            persistent: match definition.origin {
+                Origin::Pod(_) => None,
+                Origin::Persistent(volume) => Some(volume),
+            },
             claim: definition.claim,
             migrated: definition.migrated,
             mount_options,
@@ -355,7 +359,7 @@ impl<O: Objects + ?Sized> Task<'_, O> {
     }
 
     /// Where the volume is described: the way from a claim to its volume, then from the in-tree kind to CSI.
-    fn define(&mut self, volume: &Volume) -> Result<Definition, Trouble> {
+    fn define<'v>(&mut self, volume: &'v Volume) -> Result<Definition<'v>, Trouble> {
         let Some(claimed) = claim::follow(&mut self.view, self.pod, self.namespace, volume) else {
             let migrated = migrate::pod_volume(volume, self.namespace).transpose().map_err(Trouble::invalid)?;
             return Ok(match migrated {
@@ -367,7 +371,7 @@ impl<O: Objects + ?Sized> Task<'_, O> {
                     mode: Mode::Filesystem,
                 },
                 None => Definition {
-                    origin: Origin::Pod(Arc::new(volume.clone())),
+                    origin: Origin::Pod(volume),
                     claim: None,
                     read_only: volume.csi.as_ref().and_then(|it| it.read_only).unwrap_or(false),
                     migrated: false,
@@ -384,7 +388,7 @@ impl<O: Objects + ?Sized> Task<'_, O> {
         Ok(Definition { origin: Origin::Persistent(persistent), claim: Some(claim), read_only, migrated, mode })
     }
 
-    fn driver_object(&mut self, origin: &Origin) -> Result<Option<Arc<CSIDriver>>, Trouble> {
+    fn driver_object(&mut self, origin: &Origin<'_>) -> Result<Option<Arc<CSIDriver>>, Trouble> {
         let Some(driver) = origin.driver() else { return Ok(None) };
         match self.view.driver(driver) {
             (_, Lookup::Found(object)) => Ok(Some(object)),
@@ -397,7 +401,7 @@ impl<O: Objects + ?Sized> Task<'_, O> {
         }
     }
 
-    fn capabilities(&self, plugin: &Plugin, origin: &Origin, object: Option<&CSIDriver>) -> Capabilities {
+    fn capabilities(&self, plugin: &Plugin, origin: &Origin<'_>, object: Option<&CSIDriver>) -> Capabilities {
         let Some(driver) = origin.driver() else { return plugin.capabilities.clone() };
         let registered = self.resolver.drivers.get(&DriverName::from(driver)).copied();
         let Settings { attacher, republish_every, .. } = self.resolver.settings;
@@ -408,7 +412,7 @@ impl<O: Objects + ?Sized> Task<'_, O> {
     fn label(
         &mut self,
         volume: &Volume,
-        definition: &Definition,
+        definition: &Definition<'_>,
         object: Option<&CSIDriver>,
     ) -> Result<label::Wish, Trouble> {
         let Some(defaults) = &self.resolver.settings.selinux else { return Ok(label::Wish::default()) };
@@ -428,7 +432,12 @@ impl<O: Objects + ?Sized> Task<'_, O> {
 }
 
 /// The name that tells the volume from all others of this node (E-63, E-64, C-67, C-68).
-fn volume_id(uid: &PodUid, plugin: &Plugin, capabilities: &Capabilities, origin: &Origin) -> Result<VolumeId, Trouble> {
+fn volume_id(
+    uid: &PodUid,
+    plugin: &Plugin,
+    capabilities: &Capabilities,
+    origin: &Origin<'_>,
+) -> Result<VolumeId, Trouble> {
     let own_name = match (capabilities.identity, origin) {
         (Identity::PerPod, _) | (_, Origin::Pod(_)) => format!("{uid}-{}", origin.name()),
         (Identity::Shared, Origin::Persistent(volume)) => match volume.spec.as_ref().and_then(|it| it.csi.as_ref()) {
@@ -448,7 +457,7 @@ fn volume_id(uid: &PodUid, plugin: &Plugin, capabilities: &Capabilities, origin:
 }
 
 /// Whether the only access mode is `ReadWriteOncePod`; `None` without a persistent volume (E-83).
-fn one_pod(origin: &Origin) -> Option<bool> {
+fn one_pod(origin: &Origin<'_>) -> Option<bool> {
     let modes = origin.persistent()?.spec.as_ref().and_then(|it| it.access_modes.as_deref()).unwrap_or_default();
     Some(modes == ["ReadWriteOncePod"])
 }
@@ -466,7 +475,7 @@ fn mount_options(volume: &PersistentVolume) -> Vec<String> {
 }
 
 /// How large the volume should be and is (E-158): only what a claim lets this pod write grows.
-fn size(definition: &Definition) -> expand::Size {
+fn size(definition: &Definition<'_>) -> expand::Size {
     match (&definition.claim, definition.origin.persistent()) {
         (Some(claim), Some(volume)) if !definition.read_only => claim::size(claim, volume),
         _ => expand::Size::default(),

@@ -10,13 +10,7 @@ mod volume;
 
 pub use pod::references;
 
-use k8s_openapi::{
-    api::{
-        core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret},
-        storage::v1::{CSIDriver, StorageClass, VolumeAttachment},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use windlass_linux::name::Name;
 
 use crate::{
@@ -37,28 +31,15 @@ pub struct Finding {
 }
 
 /// What is wrong with an object that was read from a manifest, in the order of its fields.
-pub fn written(written: &Written) -> Vec<Finding> {
-    let shape = &written.shape;
-    let (mut findings, unknown) = match &written.document {
-        Document::Pod(it) => (pod(it), shape.unknown::<Pod>()),
-        Document::Object(it) => (
-            object(it),
-            match it {
-                Object::Claim(_) => shape.unknown::<PersistentVolumeClaim>(),
-                Object::Volume(_) => shape.unknown::<PersistentVolume>(),
-                Object::Driver(_) => shape.unknown::<CSIDriver>(),
-                Object::Node(_) => shape.unknown::<Node>(),
-                Object::ConfigMap(_) => shape.unknown::<ConfigMap>(),
-                Object::Secret(_) => shape.unknown::<Secret>(),
-                Object::Class(_) => shape.unknown::<StorageClass>(),
-                Object::Attachment(_) => shape.unknown::<VolumeAttachment>(),
-            },
-        ),
+pub fn written(written: &Written<'_>) -> Vec<Finding> {
+    let mut findings = match &written.document {
+        Document::Pod(it) => pod(it),
+        Document::Object(it) => object(it),
         Document::Other(_) => return Vec::new(),
     };
-    findings.extend(unknown.into_iter().map(|Unknown { field, nearest }| Finding {
+    findings.extend(written.unknown.iter().map(|Unknown { field, nearest }| Finding {
         severity: Severity::Warning,
-        field,
+        field: field.clone(),
         text: match nearest {
             Some(nearest) => format!("there is no such field, so it is ignored; did you mean {nearest}?"),
             None => "there is no such field, so it is ignored".into(),

@@ -38,12 +38,14 @@ use crate::daemon::shared::Shared;
 const CONTENT_TYPE: &str = "application/json;stream=watch";
 /// Lines are sent once there are this many bytes of them, and whenever there are no more for now.
 const CHUNK: usize = 32 * 1024;
+/// Groups are looked up this many at a time: few enough that the node is not kept from its work.
+const LOOK_MAX: usize = 64;
 /// The only group of kinds that are looked up as a whole.
 const ALL: &str = "";
 
 /// A kind of object that can be watched.
 pub(super) trait Watched: Send + 'static {
-    type Object: PartialEq + Serialize + Send + Sync;
+    type Object: Serialize + Send + Sync;
 
     /// Everything there is, by group.
     fn list(&mut self) -> impl Future<Output = Vec<(String, Entries<Self::Object>)>> + Send;
@@ -51,8 +53,8 @@ pub(super) trait Watched: Send + 'static {
     /// Waits until something changes and says where to look; `None` once nothing can change any more.
     fn touched(&mut self) -> impl Future<Output = Option<Look>> + Send;
 
-    /// One group as it is now.
-    fn look(&mut self, group: &str) -> impl Future<Output = Entries<Self::Object>> + Send;
+    /// These groups as they are now.
+    fn look(&mut self, groups: &[String]) -> impl Future<Output = Vec<(String, Entries<Self::Object>)>> + Send;
 }
 
 /// Where to look after a change.
@@ -83,20 +85,22 @@ pub(super) fn respond(watched: impl Watched, within: Option<Duration>, mut stop:
 
 /// Tells what is there and then what changes; `None` when nobody listens or nothing can change any more.
 async fn follow<W: Watched>(mut watched: W, chunks: mpsc::Sender<Bytes>) -> Option<()> {
-    let mut seen = Seen::new();
+    let mut seen = Seen::default();
     let mut lines = Vec::new();
     for (group, entries) in watched.list().await {
         seen.update(&group, entries, &mut lines);
         send(&chunks, &mut lines, CHUNK).await?;
     }
-    Seen::<W::Object>::bookmark(&mut lines);
+    Seen::bookmark(&mut lines);
     loop {
         send(&chunks, &mut lines, 1).await?;
         match watched.touched().await? {
             Look::At(groups) => {
-                for group in groups {
-                    let entries = watched.look(&group).await;
-                    seen.update(&group, entries, &mut lines);
+                let groups: Vec<String> = groups.into_iter().collect();
+                for groups in groups.chunks(LOOK_MAX) {
+                    for (group, entries) in watched.look(groups).await {
+                        seen.update(&group, entries, &mut lines);
+                    }
                     send(&chunks, &mut lines, CHUNK).await?;
                 }
             }
@@ -108,7 +112,7 @@ async fn follow<W: Watched>(mut watched: W, chunks: mpsc::Sender<Bytes>) -> Opti
                     send(&chunks, &mut lines, CHUNK).await?;
                 }
                 for group in gone {
-                    seen.update(&group, Vec::new(), &mut lines);
+                    seen.update::<W::Object>(&group, Vec::new(), &mut lines);
                 }
             }
         }
@@ -193,7 +197,9 @@ impl Touched {
                 self.volumes.insert(volume.clone());
                 self.alone.insert(volume);
             }
-            Change::Event(_)
+            // The volume that made it so was told just before.
+            Change::PodMounted(_)
+            | Change::Event(_)
             | Change::InUse { .. }
             | Change::Leftover { .. }
             | Change::Damaged { .. }
@@ -236,7 +242,7 @@ impl<T> OfPods<T> {
     }
 }
 
-impl<T: PartialEq + Serialize + Send + Sync + 'static> Watched for OfPods<T> {
+impl<T: Serialize + Send + Sync + 'static> Watched for OfPods<T> {
     type Object = T;
 
     async fn list(&mut self) -> Vec<(String, Entries<T>)> {
@@ -257,9 +263,10 @@ impl<T: PartialEq + Serialize + Send + Sync + 'static> Watched for OfPods<T> {
         Some(Look::At(pods))
     }
 
-    async fn look(&mut self, group: &str) -> Entries<T> {
-        let pod = self.node.show_pod(&group.into()).await;
-        pod.map(|it| self.shape(it)).unwrap_or_default()
+    async fn look(&mut self, groups: &[String]) -> Vec<(String, Entries<T>)> {
+        let pods = self.node.show_each(groups.iter().map(|it| it.as_str().into()).collect()).await;
+        let shaped = pods.into_iter().map(|it| it.map(|it| self.shape(it)).unwrap_or_default());
+        groups.iter().cloned().zip(shaped).collect()
     }
 }
 
@@ -299,18 +306,25 @@ impl Watched for Volumes {
             return Some(Look::Everywhere);
         }
         let mut volumes: BTreeSet<String> = touched.volumes.iter().map(ToString::to_string).collect();
+        // Both those that pods had when they were looked at last, and those that they have now.
         for pod in &touched.pods {
-            // Both those that it had when it was looked at last, and those that it has now.
             volumes.extend(self.of_pods.remove(pod.as_str()).into_iter().flatten());
-            let now = self.node.show_pod(pod).await.map(|it| it.status.volumes);
-            volumes.extend(now.into_iter().flatten().filter_map(|it| it.volume_id));
+        }
+        let pods: Vec<PodUid> = touched.pods.into_iter().collect();
+        for pods in pods.chunks(LOOK_MAX) {
+            let now = self.node.show_each(pods.to_vec()).await.into_iter().flatten();
+            volumes.extend(now.flat_map(|it| it.status.volumes).filter_map(|it| it.volume_id));
         }
         Some(Look::At(volumes))
     }
 
-    async fn look(&mut self, group: &str) -> Entries<view::Volume> {
-        let volume = self.node.show_volume(&group.into()).await;
-        volume.map(|it| self.entries(it)).unwrap_or_default()
+    async fn look(&mut self, groups: &[String]) -> Vec<(String, Entries<view::Volume>)> {
+        let mut volumes = Vec::with_capacity(groups.len());
+        for group in groups {
+            let volume = self.node.show_volume(&group.as_str().into()).await;
+            volumes.push((group.clone(), volume.map(|it| self.entries(it)).unwrap_or_default()));
+        }
+        volumes
     }
 }
 
@@ -328,16 +342,16 @@ impl Watched for Operations {
     type Object = view::Operation;
 
     async fn list(&mut self) -> Vec<(String, Entries<view::Operation>)> {
-        vec![(ALL.into(), self.look(ALL).await)]
+        let operations = self.node.show_operations().await;
+        vec![(ALL.into(), operations.into_iter().map(|it| (it.metadata.name.clone(), it)).collect())]
     }
 
     async fn touched(&mut self) -> Option<Look> {
         Touched::next(&mut self.changes).await.map(|_| Look::Everywhere)
     }
 
-    async fn look(&mut self, _: &str) -> Entries<view::Operation> {
-        let operations = self.node.show_operations().await;
-        operations.into_iter().map(|it| (it.metadata.name.clone(), it)).collect()
+    async fn look(&mut self, _: &[String]) -> Vec<(String, Entries<view::Operation>)> {
+        self.list().await
     }
 }
 
@@ -357,7 +371,9 @@ impl Watched for Events {
     type Object = view::Event;
 
     async fn list(&mut self) -> Vec<(String, Entries<view::Event>)> {
-        vec![(ALL.into(), self.look(ALL).await)]
+        let mut events = self.shared.journal.events();
+        events.retain(|it| self.namespace.is_none() || self.namespace == it.metadata.namespace);
+        vec![(ALL.into(), events.into_iter().map(|it| (it.metadata.name.clone(), it)).collect())]
     }
 
     async fn touched(&mut self) -> Option<Look> {
@@ -365,9 +381,7 @@ impl Watched for Events {
         Some(Look::Everywhere)
     }
 
-    async fn look(&mut self, _: &str) -> Entries<view::Event> {
-        let mut events = self.shared.journal.events();
-        events.retain(|it| self.namespace.is_none() || self.namespace == it.metadata.namespace);
-        events.into_iter().map(|it| (it.metadata.name.clone(), it)).collect()
+    async fn look(&mut self, _: &[String]) -> Vec<(String, Entries<view::Event>)> {
+        self.list().await
     }
 }

@@ -10,10 +10,15 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use windlass::source::directory;
+
 use crate::{args, paths::Paths};
 
 /// Not in the documentation itself, which would take the address for a link.
 const ISSUER_HELP: &str = "What the tokens say of who made them [default: https://windlass.local]";
+
+/// Whoever wants to keep a pod for longer leaves its manifest where it is.
+const REMOVAL_DELAY_MAX: Duration = Duration::from_hours(1);
 
 /// Settings as they are written. The file has the same names as the options, without the hyphens before them; what the
 /// command line or the environment says comes before what the file says.
@@ -62,6 +67,12 @@ pub(crate) struct Settings {
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) keep_terminated: Option<bool>,
+
+    /// How long what no manifest says any more stays before it is taken away, so that manifests can be replaced and moved;
+    /// 0 for not at all [default: 200ms]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) removal_delay: Option<Time>,
 
     /// Get service account tokens from this program: a TokenRequest on its standard input, one with a status on its output
     #[arg(long, value_name = "PROGRAM", conflicts_with = "token_key", help_heading = "Tokens")]
@@ -181,6 +192,7 @@ pub(crate) struct Config {
     pub(crate) runtime: PathBuf,
     pub(crate) node_name: String,
     pub(crate) keep_terminated: bool,
+    pub(crate) source: directory::Config,
     pub(crate) tokens: Tokens,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: String,
@@ -231,6 +243,7 @@ impl Settings {
             runtime_directory: self.runtime_directory.or(file.runtime_directory),
             node_name: self.node_name.or(file.node_name),
             keep_terminated: self.keep_terminated.or(file.keep_terminated),
+            removal_delay: self.removal_delay.or(file.removal_delay),
             token_command: self.token_command.or(file.token_command),
             token_key: self.token_key.or(file.token_key),
             token_issuer: self.token_issuer.or(file.token_issuer),
@@ -263,7 +276,7 @@ impl Settings {
             }
             (Some(_), Some(_)) => bail!("token-command and token-key exclude each other: take one of them out"),
         };
-        let limits = windlass_linux::workers::Limits::default();
+        let (limits, usual) = (windlass_linux::workers::Limits::default(), directory::Config::default());
         let runtime = absolute(self.runtime_directory.unwrap_or_else(|| paths.runtime.clone()))?;
         let config = Config {
             manifests: absolute(self.manifests.unwrap_or_else(|| paths.manifests.clone()))?,
@@ -273,6 +286,7 @@ impl Settings {
             runtime,
             node_name: self.node_name.unwrap_or_else(host_name),
             keep_terminated: self.keep_terminated.unwrap_or(false),
+            source: directory::Config { removal_delay: self.removal_delay.map_or(usual.removal_delay, |it| it.0) },
             tokens,
             log_format: self.log_format.unwrap_or_else(log_format),
             log_level: self.log_level.unwrap_or_else(|| "info".into()),
@@ -284,6 +298,9 @@ impl Settings {
         };
         if config.connections_max == 0 || config.threads_max == 0 {
             bail!("connections-max and threads-max must be at least 1");
+        }
+        if config.source.removal_delay > REMOVAL_DELAY_MAX {
+            bail!("removal-delay must be at most {}", Time(REMOVAL_DELAY_MAX));
         }
         if config.node_name.is_empty() {
             bail!("node-name must not be empty");
@@ -331,6 +348,7 @@ impl Config {
             runtime_directory: Some(self.runtime.clone()),
             node_name: Some(self.node_name.clone()),
             keep_terminated: Some(self.keep_terminated),
+            removal_delay: Some(Time(self.source.removal_delay)),
             token_command: command,
             token_key: key,
             token_issuer: issuer,
@@ -377,6 +395,7 @@ fn known() -> Vec<String> {
         runtime_directory: path(),
         node_name: text(),
         keep_terminated: Some(false),
+        removal_delay: Some(Time(Duration::ZERO)),
         token_command: path(),
         token_key: path(),
         token_issuer: text(),

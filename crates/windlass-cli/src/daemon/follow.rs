@@ -1,8 +1,10 @@
-//! Follows what happens on the node: a line of the log for each change, and the journal for those who ask later.
+//! Follows what happens on the node: a line of the log when a pod has all its volumes, when something keeps it from them
+//! and when nothing of it is left, and the journal for those who ask later. Each single volume is told at level debug.
 
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use windlass::{
@@ -25,10 +27,30 @@ use super::{
     shared::Shared,
 };
 
+/// So many changes without a pause are worth a look at memory.
+const BURST: u32 = 200;
+/// A pause.
+const QUIET: Duration = Duration::from_millis(500);
+
 /// Follows the changes until the node ends.
 pub(crate) async fn follow(mut changes: Changes, node: Node, journal: Arc<Journal>, config: Config) {
-    let mut follower = Follower { node, journal, config, titles: HashMap::new() };
-    while let Some(change) = changes.next().await {
+    let mut follower = Follower { node, journal, config, pods: HashMap::new() };
+    let mut burst = 0;
+    loop {
+        let change = match burst {
+            ..BURST => changes.next().await,
+            _ => match tokio::time::timeout(QUIET, changes.next()).await {
+                Ok(change) => change,
+                Err(_) => {
+                    // What many pods at once took for a moment would stay with the process for ever.
+                    windlass_linux::raw::trim_heaps();
+                    burst = 0;
+                    continue;
+                }
+            },
+        };
+        let Some(change) = change else { return };
+        burst += 1;
         follower.note(change).await;
     }
 }
@@ -38,7 +60,10 @@ pub(crate) async fn follow_source(shared: Arc<Shared>) {
     let mut summary = shared.source.summary();
     let mut told: BTreeSet<Problem> = BTreeSet::new();
     loop {
-        let Summary { problems, pods, objects, .. } = summary.borrow_and_update().clone();
+        let (problems, pods, objects) = {
+            let Summary { problems, pods, objects, .. } = &*summary.borrow_and_update();
+            (problems.clone(), pods.len(), *objects)
+        };
         for problem in problems.iter().filter(|it| !told.contains(*it)) {
             match problem.severity {
                 Severity::Error => tracing::error!("{}", plain(&problem.to_string())),
@@ -46,7 +71,7 @@ pub(crate) async fn follow_source(shared: Arc<Shared>) {
             }
         }
         if problems.is_empty() && !told.is_empty() {
-            tracing::info!(pods = pods.len(), objects, "all manifests are in force");
+            tracing::info!(pods, objects, "all manifests are in force");
         }
         told = problems.into_iter().collect();
         if summary.changed().await.is_err() {
@@ -60,14 +85,25 @@ struct Follower {
     node: Node,
     journal: Arc<Journal>,
     config: Config,
-    /// What pods are called.
-    titles: HashMap<PodUid, Arc<str>>,
+    pods: HashMap<PodUid, Followed>,
+}
+
+/// What is known of a pod.
+struct Followed {
+    /// What it is called.
+    title: Arc<str>,
+    /// It was told that it has all its volumes, and nothing has happened to them since.
+    mounted: bool,
 }
 
 impl Follower {
     async fn note(&mut self, change: Change) {
         match change {
-            Change::Pod { pod, name } => drop(self.titles.insert(pod, name)),
+            Change::Pod { pod, name } => {
+                let followed = self.pods.entry(pod).or_insert(Followed { title: name.clone(), mounted: false });
+                followed.title = name;
+            }
+            Change::PodMounted(uid) => self.mounted(&uid),
             Change::Volume { volume, pod, code } => self.volume(&volume, pod.as_ref(), code).await,
             Change::Event(event) => {
                 let title = self.title(&event.pod);
@@ -76,9 +112,11 @@ impl Follower {
                 tracing::debug!(pod = &*title, reason = event.reason, tone = %event.tone, "{}", event.message);
             }
             Change::PodReleased(uid) => {
-                let title = self.titles.remove(&uid);
-                self.journal.cleared(&self.directory(&uid));
-                tracing::info!(pod = title.as_deref().unwrap_or(uid.as_str()), "nothing of the pod is left");
+                let title = self.title(&uid);
+                self.pods.remove(&uid);
+                self.journal.cleared(|| self.directory(&uid));
+                let subject = self.subject(&title, None);
+                tracing::info!(pod = &*title, "{subject}nothing of the pod is left");
             }
             Change::Synced => tracing::info!("what was on disk is known"),
             Change::InUse { version } => tracing::debug!(version, "the set of volumes in use changed"),
@@ -111,20 +149,39 @@ impl Follower {
             tracing::debug!(volume, state, "{}", code.meaning());
             return;
         };
-        let title = self.title(uid);
-        let pod = &*title;
-        // Whoever reads the journal does not see the fields.
-        let subject = match self.config.log_format {
-            LogFormat::Journald => format!("pod {pod}, volume {volume}: "),
-            LogFormat::Text | LogFormat::Json => String::new(),
-        };
-        match tone(code) {
-            Line::Passing => tracing::debug!(pod, volume, state, "{subject}{}", code.meaning()),
-            Line::Settled => tracing::info!(pod, volume, state, "{subject}{}", code.meaning()),
-            Line::Waiting => {
-                let why = self.why(uid, volume).await;
-                tracing::warn!(pod, volume, state, "{subject}{}", why.as_deref().unwrap_or(code.meaning()));
+        let is_mounted = matches!(code, Code::Mounted | Code::Refreshing | Code::Expanding);
+        if let Some(followed) = self.pods.get_mut(uid).filter(|_| !is_mounted) {
+            followed.mounted = false;
+        }
+        if !is_waiting(code) {
+            if tracing::enabled!(tracing::Level::DEBUG) {
+                let title = self.title(uid);
+                let subject = self.subject(&title, Some(volume));
+                tracing::debug!(pod = &*title, volume, state, "{subject}{}", code.meaning());
             }
+            return;
+        }
+        let why = self.why(uid, volume).await;
+        let title = self.title(uid);
+        let subject = self.subject(&title, Some(volume));
+        tracing::warn!(pod = &*title, volume, state, "{subject}{}", why.as_deref().unwrap_or(code.meaning()));
+    }
+
+    /// A pod has all its volumes: told once, until something happens to one of them.
+    fn mounted(&mut self, uid: &PodUid) {
+        let Some(followed) = self.pods.get_mut(uid).filter(|it| !it.mounted) else { return };
+        followed.mounted = true;
+        let title = self.title(uid);
+        let subject = self.subject(&title, None);
+        tracing::info!(pod = &*title, state = Code::Mounted.as_str(), "{subject}all volumes of the pod are mounted");
+    }
+
+    /// What a line is about, in its text: whoever reads the journal does not see the fields.
+    fn subject(&self, pod: &str, volume: Option<&str>) -> String {
+        match (self.config.log_format, volume) {
+            (LogFormat::Text | LogFormat::Json, _) => String::new(),
+            (LogFormat::Journald, None) => format!("pod {pod}: "),
+            (LogFormat::Journald, Some(volume)) => format!("pod {pod}, volume {volume}: "),
         }
     }
 
@@ -137,7 +194,7 @@ impl Follower {
     }
 
     fn title(&self, uid: &PodUid) -> Arc<str> {
-        self.titles.get(uid).cloned().unwrap_or_else(|| uid.as_str().into())
+        self.pods.get(uid).map_or_else(|| uid.as_str().into(), |it| it.title.clone())
     }
 
     fn directory(&self, pod: &PodUid) -> String {
@@ -145,33 +202,25 @@ impl Follower {
     }
 }
 
-/// How a state is told.
-enum Line {
-    /// It will be another in a moment.
-    Passing,
-    /// It stays.
-    Settled,
-    /// Something has to happen first.
-    Waiting,
-}
-
-fn tone(code: Code) -> Line {
-    match code {
-        Code::Mounted | Code::Idle => Line::Settled,
-        Code::Attaching
-        | Code::Staging
-        | Code::Publishing
-        | Code::Refreshing
-        | Code::Expanding
-        | Code::Unpublishing
-        | Code::Unstaging
-        | Code::Detaching
-        | Code::VolumeBusy
-        | Code::NotStaged
-        | Code::NotAttached
-        | Code::DiskNotRead
-        | Code::SourceIncomplete
-        | Code::AttachmentsUnknown => Line::Passing,
-        _ => Line::Waiting,
-    }
+/// Whether something has to happen before a volume that stands so is settled. Otherwise it is, or will be in a moment.
+fn is_waiting(code: Code) -> bool {
+    !matches!(
+        code,
+        Code::Mounted
+            | Code::Idle
+            | Code::Attaching
+            | Code::Staging
+            | Code::Publishing
+            | Code::Refreshing
+            | Code::Expanding
+            | Code::Unpublishing
+            | Code::Unstaging
+            | Code::Detaching
+            | Code::VolumeBusy
+            | Code::NotStaged
+            | Code::NotAttached
+            | Code::DiskNotRead
+            | Code::SourceIncomplete
+            | Code::AttachmentsUnknown
+    )
 }

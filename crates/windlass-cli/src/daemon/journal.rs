@@ -97,8 +97,12 @@ impl Journal {
     }
 
     /// It is gone, or is not in the way any more.
-    pub(crate) fn cleared(&self, path: &str) {
-        self.kept().found.retain(|_, it| it.path != path);
+    pub(crate) fn cleared(&self, path: impl FnOnce() -> String) {
+        let mut kept = self.kept();
+        if !kept.found.is_empty() {
+            let path = path();
+            kept.found.retain(|_, it| it.path != path);
+        }
     }
 
     /// The events, oldest first.

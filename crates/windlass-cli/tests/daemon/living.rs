@@ -25,6 +25,7 @@ tests![
     settings_come_from_the_file_and_the_command_line_comes_first,
     unknown_settings_are_refused_with_the_nearest_name,
     the_log_never_tells_a_secret,
+    the_log_has_a_line_when_a_pod_is_mounted_and_one_when_it_is_gone,
 ];
 
 /// A pod with five kinds of volumes.
@@ -270,7 +271,7 @@ fn the_watchdog_is_told_that_the_daemon_lives(case: &Case) {
 
 fn settings_come_from_the_file_and_the_command_line_comes_first(case: &Case) {
     let file = case.path("config.yaml");
-    fs::write(&file, "node-name: of-the-file\nthreads-max: 7\nstop-timeout: 1m30s\n").unwrap();
+    fs::write(&file, "node-name: of-the-file\nthreads-max: 7\nstop-timeout: 1m30s\nremoval-delay: 0s\n").unwrap();
     let mut command = case.windlass();
     command.args(["run", "--print-config", "--node-name", "of-the-line", "--config"]).arg(&file);
     let printed = String::from_utf8(command.output().unwrap().stdout).unwrap();
@@ -278,6 +279,7 @@ fn settings_come_from_the_file_and_the_command_line_comes_first(case: &Case) {
     has("node-name: of-the-line");
     has("threads-max: 7");
     has("stop-timeout: 1m 30s");
+    has("removal-delay: 0s");
     // What is printed is a file that says the same.
     fs::write(&file, &printed).unwrap();
     let mut command = case.windlass();
@@ -297,6 +299,8 @@ fn unknown_settings_are_refused_with_the_nearest_name(case: &Case) {
     assert!(said("node_name: x\n").contains("did you mean \"node-name\"?"));
     assert!(said("colour: red\n").contains("unknown key \"colour\"; there are "));
     assert!(said("threads-max: many\n").contains("cannot be used"));
+    assert!(said("removal-delay: soon\n").contains("\"soon\" is no time; write for example 30s"));
+    assert!(said("removal-delay: 2h\n").contains("removal-delay must be at most 1h"));
     assert!(said("- a\n").contains("it is no list of names and values"));
     let output = case.windlass().args(["run", "--print-config", "--config", "/nonexistent"]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("read the configuration /nonexistent"));
@@ -316,5 +320,20 @@ fn the_log_never_tells_a_secret(case: &Case) {
     until_reads(&password, "hunter22");
     let told = [daemon.log(), case.ask(&["get", "pods", "-o", "json"]), case.ask(&["describe", "node"])].concat();
     assert!(!told.contains("hunter2"), "{told}");
+    assert!(daemon.stop().success());
+}
+
+fn the_log_has_a_line_when_a_pod_is_mounted_and_one_when_it_is_gone(case: &Case) {
+    case.manifest("web.yaml", WEB);
+    let daemon = case.start();
+    daemon.until_logged("all volumes of the pod are mounted");
+    // What is refreshed stays mounted.
+    case.manifest("web.yaml", &WEB.replace("hunter2", "hunter22"));
+    until_reads(&case.volume("web-1", "secret", "keys").join("password"), "hunter22");
+    case.remove_manifest("web.yaml");
+    daemon.until_logged("nothing of the pod is left");
+    let log = daemon.log();
+    let lines: Vec<&str> = log.lines().filter(|it| it.contains("default/web")).collect();
+    assert_eq!(lines.len(), 2, "{log}");
     assert!(daemon.stop().success());
 }

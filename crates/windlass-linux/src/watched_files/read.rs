@@ -41,8 +41,13 @@ impl Trouble {
 
 /// Reads a file, or the file that a link leads to, if it is not larger than this.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Trouble> {
+    read_seen(path, &std::fs::metadata(path).map_err(Trouble::Unreadable)?, bytes_max)
+}
+
+/// As [`read`], of what has been looked at already.
+pub(super) fn read_seen(path: &Path, seen: &Metadata, bytes_max: u64) -> Result<Vec<u8>, Trouble> {
     // Looked at before it is opened, for opening a device can do something; and again after, for it may be another.
-    regular(&std::fs::metadata(path).map_err(Trouble::Unreadable)?)?;
+    regular(seen)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| Trouble::Unreadable(errno.into()))?;
     // What a writer has not closed may be torn, or still to come.

@@ -83,13 +83,19 @@ impl Lanes {
         self.full.first().map(|(due, _)| *due)
     }
 
+    /// How many jobs of a lane may work at once.
+    fn width(&self, lane: &Lane) -> usize {
+        lane.at_once.map_or(self.at_once, |it| it.get().min(self.at_once))
+    }
+
     /// Changes a lane, and what is known of all lanes with it.
     fn change<T>(&mut self, lane: &Lane, now: Instant, change: impl FnOnce(&mut Jobs) -> T) -> T {
+        let at_once = self.width(lane);
         let jobs = self.lanes.entry(lane.clone()).or_default();
-        let before = (jobs.startable(self.at_once), jobs.due(self.at_once));
+        let before = (jobs.startable(at_once), jobs.due(at_once));
         jobs.age(now);
         let result = change(jobs);
-        let after = (jobs.startable(self.at_once), jobs.due(self.at_once));
+        let after = (jobs.startable(at_once), jobs.due(at_once));
         if jobs.is_empty() {
             self.lanes.remove(lane);
         }
@@ -126,7 +132,7 @@ impl Lanes {
     }
 
     fn is_ready(&self, lane: &Lane) -> bool {
-        self.lanes.get(lane).is_some_and(|it| it.startable(self.at_once) > 0)
+        self.lanes.get(lane).is_some_and(|it| it.startable(self.width(lane)) > 0)
     }
 
     /// Begins a job, if one can begin: the oldest of the lane whose turn it is.
@@ -188,6 +194,8 @@ impl Lanes {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroUsize;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -216,16 +224,15 @@ mod tests {
 
     /// What is kept up to date equals what a look at all lanes gives.
     fn assert_consistent(lanes: &Lanes) {
-        let startable = |jobs: &Jobs| jobs.startable(lanes.at_once);
-        assert_eq!(lanes.startable, lanes.lanes.values().map(startable).sum::<usize>());
+        let startable = |(lane, jobs): (&Lane, &Jobs)| jobs.startable(lanes.width(lane));
+        assert_eq!(lanes.startable, lanes.lanes.iter().map(startable).sum::<usize>());
         let mut ready: Vec<_> = lanes.ready.iter().collect();
         ready.sort_unstable();
-        let expected: Vec<_> =
-            lanes.lanes.iter().filter(|(_, jobs)| startable(jobs) > 0).map(|(lane, _)| lane).collect();
+        let expected: Vec<_> = lanes.lanes.iter().filter(|it| startable(*it) > 0).map(|(lane, _)| lane).collect();
         assert_eq!(ready, expected);
-        let full = lanes.lanes.iter().filter_map(|(lane, jobs)| Some((jobs.due(lanes.at_once)?, lane.clone())));
+        let full = lanes.lanes.iter().filter_map(|(lane, jobs)| Some((jobs.due(lanes.width(lane))?, lane.clone())));
         assert_eq!(lanes.full, full.collect());
-        assert!(lanes.lanes.values().all(|it| !it.is_empty() && it.working.len() <= lanes.at_once));
+        assert!(lanes.lanes.iter().all(|(lane, it)| !it.is_empty() && it.working.len() <= lanes.width(lane)));
     }
 
     proptest! {
@@ -235,7 +242,7 @@ mod tests {
             history in prop::collection::vec(happening(), 0..200),
         ) {
             let slow_after = Duration::from_secs(10);
-            let names = ["a", "b", "c"].map(Lane::from);
+            let names = [Lane::from("a"), "b".into(), Lane::narrow("c", NonZeroUsize::MIN)];
             let mut lanes = Lanes::new(at_once, slow_after);
             let mut now = Instant::now();
             // By lane, what is queued; and what runs, with when it began.
@@ -258,7 +265,7 @@ mod tests {
                         if let Some((lane, id, _)) = taken {
                             prop_assert_eq!(queued.get_mut(&lane).and_then(VecDeque::pop_front), Some(id));
                             let working = running.iter().filter(|it| it.0 == lane && now < it.2 + slow_after).count();
-                            prop_assert!(working < at_once);
+                            prop_assert!(working < lanes.width(&lane));
                             running.push((lane, id, now));
                         }
                     }
@@ -274,7 +281,7 @@ mod tests {
                         // Whoever is queued now waits for jobs that work.
                         for (lane, queue) in queued.iter().filter(|(_, queue)| !queue.is_empty()) {
                             let working = running.iter().filter(|it| it.0 == *lane && now < it.2 + slow_after).count();
-                            prop_assert!(working == at_once || lanes.is_ready(lane), "{} of {} wait", queue.len(), lane);
+                            prop_assert!(working == lanes.width(lane) || lanes.is_ready(lane), "{} of {} wait", queue.len(), lane);
                         }
                     }
                 }

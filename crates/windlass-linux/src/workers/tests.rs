@@ -263,8 +263,8 @@ fn what_is_idle_waits_and_is_used_again() {
     case.wait_until(|it| it.threads == IDLE_MAX && it.idle == IDLE_MAX);
     assert!(case.workers.counts().lanes.is_empty(), "lanes without jobs are forgotten");
     case.refuse_threads.store(true, Ordering::SeqCst);
-    let held: Vec<_> = (0..16).map(|it| case.hang("a", it)).collect();
-    assert_eq!(case.next_of(16).len(), 16, "without a new thread");
+    let held: Vec<_> = (0..4).map(|it| case.hang("a", it)).collect();
+    assert_eq!(case.next_of(4).len(), IDLE_MAX, "without a new thread");
     drop(held);
     case.end();
 }

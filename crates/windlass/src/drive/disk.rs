@@ -18,10 +18,19 @@ impl Drive {
         self.chore(pod.clone(), Executor::remove_pod);
     }
 
+    /// Makes the directory of a pod that was told, unless one of its volumes is being made, which makes it first.
+    pub(super) fn make_directory(&mut self, pod: PodUid) {
+        let Some(known) = self.pods.get(&pod) else { return };
+        let is_busy = |it: &VolumeId| self.busy.contains(&Place::Publish(it.clone(), pod.clone()));
+        if !known.details.keys().any(is_busy) {
+            self.chore(pod, Executor::make_pod);
+        }
+    }
+
     /// Makes or removes a pod's directory, elsewhere.
     pub(super) fn chore(&mut self, pod: PodUid, work: fn(&Executor, &PodUid) -> Result<(), Failure>) {
         let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
-        let started = self.workers.run(&Lane::from("pods"), move || {
+        let started = self.workers.run(&self.lanes.pods, move || {
             let mut chore = Chore { inbox, locks, trouble: None };
             if let Err(failure) = work(&executor, &pod) {
                 chore.trouble = Some(Change::Leftover { pod, text: failure.text.into() });
@@ -35,7 +44,7 @@ impl Drive {
 
     pub(super) fn read_disk(&mut self) {
         let (executor, inbox) = (self.executor.clone(), self.inbox.clone());
-        let started = self.workers.run(&Lane::from("start"), move || {
+        let started = self.workers.run(&self.lanes.start, move || {
             let remains = reconstruct::read(&executor);
             let _ = inbox.send(Box::new(move |drive| match remains {
                 Ok(remains) => drive.disk_was_read(remains),

@@ -12,9 +12,9 @@ impl Drive {
         };
         let pod = pod.or_else(|| self.user_of(&volume));
         let want = pod.as_ref().and_then(|pod| {
-            let known = self.pods.get(pod)?;
+            let known = self.pods.get_mut(pod)?;
             let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
-            Some(Want::new(&known.pod, known.details.get(&volume)?, &memory, &self.settings.node))
+            Some(Want::new(&known.pod.open()?, known.details.get(&volume)?, &memory, &self.settings.node))
         });
         let held = match operation.action.kind() {
             ActionKind::Unpublish => self.held.get(&place).cloned(),
@@ -24,7 +24,7 @@ impl Drive {
         let id = operation.id;
         self.running.insert(id, place.clone());
         self.busy.insert(place);
-        let lane = Lane::from(operation.spec.plugin.as_str());
+        let lane = self.lanes.of(&operation);
         let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
         let started = self.workers.run(&lane, move || {
             let mut answer = Answer { id, inbox, locks, ended: None };
@@ -42,10 +42,10 @@ impl Drive {
     /// The pod for whom a volume is made ready: one that is to run, and one that may write if there is one.
     pub(super) fn user_of(&self, volume: &VolumeId) -> Option<PodUid> {
         let users = self.users.get(volume)?.iter().filter_map(|it| Some((it, self.pods.get(it)?)));
-        let mut running = users.filter(|(_, it)| !it.ending && phase(&it.pod) == Phase::Running);
+        let mut running = users.filter(|(_, it)| !it.ending && it.phase == Phase::Running);
         let writes = |known: &Known| {
             let detail = known.details.get(volume);
-            detail.is_some_and(|it| plugin::access(&known.pod, &it.name) == Access::ReadWrite)
+            detail.is_some_and(|it| known.access(&it.name) == Access::ReadWrite)
         };
         let first = running.next()?;
         let chosen = if writes(first.1) { first } else { running.find(|(_, it)| writes(it)).unwrap_or(first) };
@@ -61,6 +61,11 @@ impl Drive {
             _ => {}
         }
         self.tell(Event::OperationEnded { id, outcome: ended.outcome });
+        if let Place::Publish(_, pod) = &place
+            && let Some(known) = self.pods.get_mut(pod)
+        {
+            known.pod.rest();
+        }
         // What changed at the place meanwhile was taken for the operation's own work.
         self.look_at(&place);
     }

@@ -4,28 +4,34 @@ use super::*;
 
 impl Drive {
     /// A pod is there, for the first time or changed.
-    pub(crate) fn add_pod(&mut self, uid: &PodUid, pod: Arc<api::Pod>) {
+    pub(crate) fn add_pod(&mut self, uid: &PodUid, mut packed: Packed) {
+        let Some(pod) = packed.open() else { return };
+        packed.lend();
         let before = self.pods.remove(uid);
         let given = before.as_ref().map_or_else(|| self.now(), |it| it.given);
         let details = before.map(|it| it.details).unwrap_or_default();
-        self.pods.insert(uid.clone(), Known { pod, details, given, ending: false });
+        let read_only = plugin::read_only(&pod);
+        let known = Known { pod: packed, phase: phase(&pod), read_only, details, given, ending: false };
+        self.pods.insert(uid.clone(), known);
         if self.looked {
             self.tell_pod(uid);
+            // While the pod is open.
+            self.settle();
         }
     }
 
     /// Tells the engine of a pod. From now on it says when the pod's directory may go again.
     pub(super) fn tell_pod(&mut self, uid: &PodUid) {
         self.executor.live.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.clone());
-        self.chore(uid.clone(), Executor::make_pod);
         self.apply(uid);
+        self.fresh.push(uid.clone());
     }
 
     /// Looks a pod's volumes up and tells the engine.
     pub(super) fn apply(&mut self, uid: &PodUid) {
-        let Some(known) = self.pods.get(uid).filter(|it| self.looked && !it.ending) else { return };
-        let pod = known.pod.clone();
-        let given = Given { source: self.source.clone(), version: Version::NONE, phase: phase(&pod) };
+        let Some(known) = self.pods.get_mut(uid).filter(|it| self.looked && !it.ending) else { return };
+        let Some(pod) = known.pod.open() else { return };
+        let given = Given { source: self.source.clone(), version: Version::NONE, phase: known.phase };
         let memory = self.memory.clone();
         let mut memory = memory.write().unwrap_or_else(PoisonError::into_inner);
         let resolver = Resolver {
@@ -57,7 +63,8 @@ impl Drive {
                 details.entry(volume).or_insert(detail);
             }
         }
-        for volume in details.keys() {
+        // What a pod describes itself is for no other, and nobody need look for who uses it.
+        for (volume, _) in details.iter().filter(|(_, it)| it.persistent.is_some()) {
             self.users.entry(volume.clone()).or_default().insert(uid.clone());
         }
         if let Some(known) = self.pods.get_mut(uid) {
@@ -155,7 +162,7 @@ impl Drive {
             let known = self.pods.get(uid)?;
             let detail = known.details.get(&volume.volume)?;
             // A pod may name one volume twice, once to write and once only to read.
-            let access = match plugin::access(&known.pod, &name) {
+            let access = match known.access(&name) {
                 Access::ReadOnly => Access::ReadOnly,
                 Access::ReadWrite => volume.access,
             };
@@ -171,9 +178,10 @@ impl Drive {
     }
 
     /// The names of a pod's volumes, for explaining each.
-    pub(crate) fn volume_names(&self, uid: &PodUid) -> Vec<windlass_core::ids::OuterName> {
-        let volumes = self.pods.get(uid).and_then(|it| it.pod.spec.as_ref()?.volumes.clone()).unwrap_or_default();
-        volumes.iter().map(|it| it.name.as_str().into()).collect()
+    pub(crate) fn volume_names(&mut self, uid: &PodUid) -> Vec<windlass_core::ids::OuterName> {
+        let pod = self.pod(uid);
+        let volumes = pod.iter().filter_map(|it| it.spec.as_ref()?.volumes.as_ref()).flatten();
+        volumes.map(|it| it.name.as_str().into()).collect()
     }
 }
 

@@ -14,8 +14,8 @@ use crate::view::{self, Clock};
 
 impl Drive {
     /// A pod as it was given.
-    pub(crate) fn pod(&self, uid: &PodUid) -> Option<Arc<api::Pod>> {
-        self.pods.get(uid).map(|it| it.pod.clone())
+    pub(crate) fn pod(&mut self, uid: &PodUid) -> Option<Arc<api::Pod>> {
+        self.pods.get_mut(uid)?.pod.open()
     }
 
     pub(crate) fn show_pod(&self, uid: &PodUid) -> Option<view::Pod> {

@@ -34,7 +34,6 @@ use windlass_linux::{
 
 use super::{Failure, Made, Plugin, Publish, Scene, Unpublish, Want, What, absolute, directory_proof, mounted};
 use crate::{
-    catalogue::Origin,
     layout::{OPEN, PRIVATE, Slot},
     objects::{Kind, Lookup, Objects, Reference},
     quantity,
@@ -57,11 +56,7 @@ pub struct EmptyDir;
 
 impl Plugin for EmptyDir {
     fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
-        let source = match &task.want.detail.origin {
-            Origin::Pod(volume) => volume.empty_dir.as_ref(),
-            Origin::Persistent(_) => None,
-        };
-        let Some(source) = source else {
+        let Some(source) = task.want.volume().and_then(|it| it.empty_dir.as_ref()) else {
             let text = format!("volume {} is no scratch space", task.want.detail.name);
             return Err(Failure::refused(Cause::Other, text));
         };

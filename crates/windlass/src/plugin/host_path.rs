@@ -15,8 +15,7 @@ use rustix::{
 };
 use windlass_core::operation::{Cause, Obstacle};
 
-use super::{Failure, Made, Plugin, Publish, Scene, Unpublish, What, nothing_proof, obstacle};
-use crate::catalogue::Origin;
+use super::{Failure, Made, Plugin, Publish, Scene, Unpublish, Want, What, nothing_proof, obstacle};
 
 /// Paths of the host. What they lead to may hang: on a server, or on whoever serves a file system of its own.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +23,7 @@ pub struct HostPath;
 
 impl Plugin for HostPath {
     fn publish(&self, _: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
-        let Some(source) = source(&task.want.detail.origin) else {
+        let Some(source) = source(task.want) else {
             let text = format!("volume {} is no path of the host", task.want.detail.name);
             return Err(Failure::refused(Cause::Other, text));
         };
@@ -51,10 +50,10 @@ impl Plugin for Image {
     }
 }
 
-fn source(origin: &Origin) -> Option<&HostPathVolumeSource> {
-    match origin {
-        Origin::Pod(volume) => volume.host_path.as_ref(),
-        Origin::Persistent(volume) => volume.spec.as_ref()?.host_path.as_ref(),
+fn source(want: &Want) -> Option<&HostPathVolumeSource> {
+    match &want.detail.persistent {
+        None => want.volume()?.host_path.as_ref(),
+        Some(volume) => volume.spec.as_ref()?.host_path.as_ref(),
     }
 }
 

@@ -156,7 +156,7 @@ enum Target {
 
 impl<'a> Source<'a> {
     fn of(want: &'a Want) -> Result<Self, Failure> {
-        let spec = want.detail.origin.persistent().and_then(|it| it.spec.as_ref());
+        let spec = want.detail.persistent.as_ref().and_then(|it| it.spec.as_ref());
         let Some(local) = spec.and_then(|it| it.local.as_ref()) else {
             let text = format!("volume {} is neither a directory nor a device of this node", want.detail.name);
             return Err(Failure::refused(Cause::Other, text));
@@ -263,7 +263,7 @@ mod tests {
             name: "data".into(),
             volume: "kubernetes.io/local-volume/pv".into(),
             kind: Kind::LocalVolume,
-            origin: Origin::Persistent(Arc::new(volume)),
+            persistent: Some(Arc::new(volume)),
             claim: None,
             migrated: false,
             mount_options: Vec::new(),

@@ -25,10 +25,7 @@ use super::{
     Failure, Left, Made, Plugin, Publish, Scene, Unpublish,
     empty_dir::{self, Marker, Medium},
 };
-use crate::{
-    catalogue::Origin,
-    payload::{self, Surroundings},
-};
+use crate::payload::{self, Surroundings};
 
 /// Volumes whose files windlass writes.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +33,7 @@ pub struct Written;
 
 impl Plugin for Written {
     fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
-        let Origin::Pod(volume) = &task.want.detail.origin else {
+        let Some(volume) = task.want.volume() else {
             let text = format!("volume {} is none that is written", task.want.detail.name);
             return Err(Failure::refused(Cause::Other, text));
         };

@@ -42,7 +42,7 @@ impl<O: Objects + ?Sized> Task<'_, O> {
     /// What the kubelet would say when it mounts, in the order in which it checks (E-250 steps 2 to 4, P-247).
     pub(super) fn refusal(
         &mut self,
-        definition: &Definition,
+        definition: &Definition<'_>,
         plugin: &Plugin,
         capabilities: &Capabilities,
         object: Option<&CSIDriver>,
@@ -83,7 +83,7 @@ impl<O: Objects + ?Sized> Task<'_, O> {
     }
 
     /// Why the volume cannot be used on this node.
-    fn elsewhere(&mut self, origin: &Origin) -> Option<Elsewhere> {
+    fn elsewhere(&mut self, origin: &Origin<'_>) -> Option<Elsewhere> {
         let selector = origin.persistent()?.spec.as_ref()?.node_affinity.as_ref()?.required.as_ref()?;
         let (reference, node) = self.view.node(&self.resolver.settings.node);
         let none = BTreeMap::new();
@@ -121,7 +121,7 @@ impl Refusal {
 }
 
 /// Why the driver does not take volumes of this life time (C-36, C-101).
-fn unsupported_life(origin: &Origin, object: Option<&CSIDriver>) -> Option<(Reference, String)> {
+fn unsupported_life(origin: &Origin<'_>, object: Option<&CSIDriver>) -> Option<(Reference, String)> {
     let driver = origin.driver()?;
     let mode = if origin.persistent().is_some() { "Persistent" } else { "Ephemeral" };
     let modes = object.map(|it| it.spec.volume_lifecycle_modes.as_deref().unwrap_or_default());

@@ -6,7 +6,7 @@
 //! except that the directory itself may be one. Changes are told by the kernel, and what a file amounts to is decided in
 //! `ledger.rs`.
 //!
-//! A manifest that vanishes takes effect after a moment: editors and `git` move the old file away before they make the new
+//! A manifest that vanishes takes effect after a moment ([`Config::removal_delay`]): editors and `git` move the old file away before they make the new
 //! one, and between the two nothing must be unmounted (I-1). If the directory itself vanishes or cannot be read, all of
 //! it is unknown and stays in force. On a network file system the kernel tells only of what this machine changes;
 //! [`Directory::reread`] is for the rest.
@@ -32,8 +32,23 @@ use crate::{
 
 /// A manifest that is larger is not read: an object has at most 1 MiB in an API server, and nobody writes eight of them.
 const BYTES_MAX: u64 = 8 << 20;
-/// Longer than any editor is between moving a file away and making the new one.
-const GRACE: Duration = Duration::from_millis(200);
+/// Longer than anybody has reason to wait, and short enough to be added to any time.
+const REMOVAL_DELAY_MAX: Duration = Duration::from_hours(24);
+
+/// How a directory is followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// How long what no manifest says any more stays in force before that is believed; a day at most. Editors and `git`
+    /// move the old file away before they make the new one, and by default this is longer than that takes: 200 ms. With
+    /// zero a pod is gone at once, also if its manifest is only being replaced.
+    pub removal_delay: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { removal_delay: Duration::from_millis(200) }
+    }
+}
 
 /// Why a directory cannot be a source.
 #[derive(Debug, thiserror::Error)]
@@ -124,21 +139,27 @@ impl Directory {
     /// This blocks for as long as reading takes. Afterwards a thread of its own does the reading, so a file system that
     /// hangs keeps nobody else waiting (I-6).
     pub fn watch(path: &Path, node: &Node) -> Result<Self, Error> {
+        Self::watch_with(path, node, Config::default())
+    }
+
+    /// As [`Directory::watch`], in another way than the usual.
+    pub fn watch_with(path: &Path, node: &Node, config: Config) -> Result<Self, Error> {
         let (name, node) = (node.name().to_owned(), node.clone());
         let give = move |give| match give {
             Give::Object(object) => node.update_object(object),
             // It was validated by the same rules by which the node takes it.
-            Give::Pod(pod) => _ = node.add_pod(pod),
+            Give::Pod(pod, packed) => _ = node.add_packed(&pod, packed),
             Give::PodGone(uid) | Give::PodReplaced(uid) => node.remove_pod(&uid),
             Give::ObjectGone(reference) => node.remove_object(&reference),
             Give::Complete => node.complete(),
         };
-        Self::begin(path, Some(&name), GRACE, Box::new(give))
+        Self::begin(path, Some(&name), config, Box::new(give))
     }
 
-    fn begin(path: &Path, node: Option<&str>, grace: Duration, sink: Sink) -> Result<Self, Error> {
+    fn begin(path: &Path, node: Option<&str>, config: Config, sink: Sink) -> Result<Self, Error> {
+        let grace = config.removal_delay.min(REMOVAL_DELAY_MAX);
         let failed = |source| Error::Watch { path: path.into(), source };
-        let mut files = WatchedFiles::begin(path, Choice { grace, ..choice() }).map_err(failed)?;
+        let mut files = WatchedFiles::begin(path, choice(grace)).map_err(failed)?;
         // A manifest that was moved while directories were read would seem to be in none, and its pod to be gone (I-1).
         let first = files.at_once().map_err(failed)?.ok_or_else(|| Error::Restless { path: path.into() })?;
         let first = readable(path, first)?;
@@ -190,8 +211,8 @@ pub fn check(path: &Path) -> Result<Summary, Error> {
     let mut summary = Summary::default();
     let status = std::fs::metadata(path).map_err(|error| failed(Trouble::Unreadable(error)))?;
     let changes = if status.is_dir() {
-        let changes =
-            WatchedFiles::once(path, choice()).map_err(|source| Error::Watch { path: path.into(), source })?;
+        let changes = WatchedFiles::once(path, choice(Duration::ZERO))
+            .map_err(|source| Error::Watch { path: path.into(), source })?;
         readable(path, changes)?
     } else {
         // It is asked for by name, so its name does not matter.
@@ -290,8 +311,8 @@ impl Reader {
     }
 }
 
-fn choice() -> Choice {
-    Choice { file: is_manifest, directory: |it| !is_passed_over(it), bytes_max: BYTES_MAX, grace: GRACE }
+fn choice(grace: Duration) -> Choice {
+    Choice { file: is_manifest, directory: |it| !is_passed_over(it), bytes_max: BYTES_MAX, grace }
 }
 
 fn is_manifest(name: &OsStr) -> bool {

@@ -26,6 +26,7 @@ use self::{
 use crate::{
     memory::Object,
     objects::Reference,
+    packed::Packed,
     validate,
     view::{Problem, Severity},
 };
@@ -38,7 +39,7 @@ pub(crate) enum Give {
     /// An object appeared or changed.
     Object(Object),
     /// A pod appeared or changed.
-    Pod(Arc<Pod>),
+    Pod(Arc<Pod>, Packed),
     /// A pod is not in force any more.
     PodGone(PodUid),
     /// A pod is not in force any more, because another one has its name.
@@ -53,7 +54,7 @@ impl Give {
     /// Whether what is given now is what was thought to be gone.
     pub(crate) fn is_undone_by(&self, given: &Self) -> bool {
         match (self, given) {
-            (Self::PodGone(uid), Self::Pod(pod)) => pod.metadata.uid.as_deref() == Some(uid.as_str()),
+            (Self::PodGone(uid), Self::Pod(pod, _)) => pod.metadata.uid.as_deref() == Some(uid.as_str()),
             (Self::ObjectGone(reference), Self::Object(object)) => object.reference() == *reference,
             _ => false,
         }
@@ -106,12 +107,14 @@ pub(crate) struct Ledger {
     /// The same by uid, of which each may have one.
     bearers: BTreeMap<PodUid, BTreeSet<Key>>,
     /// What the node has been given.
-    pods: BTreeMap<PodUid, (Key, Arc<Pod>)>,
+    pods: BTreeMap<PodUid, (Key, Packed)>,
     objects: BTreeMap<Reference, Object>,
     /// Of objects that several define.
     conflicts: BTreeMap<Key, Vec<Problem>>,
     /// Of uids that several pods have.
     uid_conflicts: BTreeMap<PodUid, Vec<Problem>>,
+    /// Files whose pods are kept open until the node is told of them.
+    open: Vec<Arc<Path>>,
     complete: bool,
     /// Whether there are other problems than before.
     problems_changed: bool,
@@ -121,8 +124,8 @@ pub(crate) struct Ledger {
 #[derive(Default)]
 struct Changes {
     objects: Vec<Object>,
-    pods: Vec<Arc<Pod>>,
-    pods_gone: Vec<(PodUid, Arc<Pod>)>,
+    pods: Vec<(Key, Packed)>,
+    pods_gone: Vec<(PodUid, Key)>,
     objects_gone: Vec<Reference>,
     /// Uids that may be another pod's than before.
     uids: BTreeSet<PodUid>,
@@ -145,6 +148,7 @@ impl Ledger {
             objects: BTreeMap::new(),
             conflicts: BTreeMap::new(),
             uid_conflicts: BTreeMap::new(),
+            open: Vec::new(),
             complete: false,
             problems_changed: false,
         }
@@ -156,6 +160,7 @@ impl Ledger {
         let path = self.trouble(path, problems);
         if let (Some(items), Some(file)) = (items, self.files.get_mut(&path)) {
             let before = file.good.replace(items).unwrap_or_default();
+            self.open.push(path.clone());
             self.unread.remove(&path);
             self.claim(&path, &before);
         }
@@ -229,15 +234,15 @@ impl Ledger {
         // they name, so objects go last.
         changes.objects.sort_by_key(|it| !matches!(it, Object::Node(_)));
         let mut gives: Vec<Give> = changes.objects.into_iter().map(Give::Object).collect();
-        let name = |it: &Pod| (it.metadata.namespace.clone(), it.metadata.name.clone());
-        let gone = changes.pods_gone.into_iter().map(|(uid, pod)| {
-            match changes.pods.iter().any(|it| name(it) == name(&pod)) {
+        let gone =
+            changes.pods_gone.into_iter().map(|(uid, key)| match changes.pods.iter().any(|(other, _)| *other == key) {
                 true => Give::PodReplaced(uid),
                 false => Give::PodGone(uid),
-            }
-        });
+            });
         let gone: Vec<Give> = gone.collect();
-        gives.extend(changes.pods.into_iter().map(Give::Pod));
+        let pods = changes.pods.into_iter().filter_map(|(_, mut packed)| Some(Give::Pod(packed.open()?, packed)));
+        gives.extend(pods);
+        self.close();
         gives.extend(gone);
         gives.extend(changes.objects_gone.into_iter().map(Give::ObjectGone));
         if !self.complete && self.unread.is_empty() {
@@ -253,6 +258,17 @@ impl Ledger {
         summary.objects = self.objects.len();
         summary.complete = self.complete;
         (gives, changed)
+    }
+
+    /// The node knows of the pods that were read, and nobody looks into them here.
+    fn close(&mut self) {
+        for path in std::mem::take(&mut self.open) {
+            for item in self.files.get_mut(&path).and_then(|it| it.good.as_mut()).into_iter().flatten() {
+                if let Value::Pod(_, packed) = &mut item.value {
+                    packed.close();
+                }
+            }
+        }
     }
 
     /// Finds out which of those that define an object is in force.
@@ -327,16 +343,17 @@ impl Ledger {
             summary.drop_pod(key.name(), &uid);
         }
         match now {
-            Some((key, pod)) => {
+            Some((key, mut pod)) => {
                 if before.as_ref().is_none_or(|(other, _)| *other != key) {
                     summary.add_pod(key.name(), &uid);
                 }
                 if before.is_none_or(|(_, before)| before != pod) {
-                    changes.pods.push(pod.clone());
+                    changes.pods.push((key.clone(), pod.clone()));
                 }
+                pod.close();
                 self.pods.insert(uid, (key, pod));
             }
-            None => changes.pods_gone.extend(before.map(|(_, before)| (uid, before))),
+            None => changes.pods_gone.extend(before.map(|(key, _)| (uid, key))),
         }
     }
 
@@ -345,7 +362,8 @@ impl Ledger {
         let mut problems = Vec::new();
         for (key, pod) in self.pods.values() {
             let Some((place, _)) = self.named.get(key) else { continue };
-            for (reference, field) in validate::references(pod) {
+            let Some(pod) = pod.clone().open() else { continue };
+            for (reference, field) in validate::references(&pod) {
                 if !self.objects.contains_key(&reference) {
                     let message = format!("{field}: there is no {reference} in these manifests");
                     problems.push(Problem { severity: Severity::Warning, ..self.conflict(place, key, message) });

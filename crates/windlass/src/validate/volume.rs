@@ -43,7 +43,7 @@ impl Findings {
             self.warning(field, text);
         }
         if volume.persistent_volume_claim.is_none() && volume.ephemeral.is_none() {
-            self.mountable(field, &sources, &Origin::Pod(volume.clone().into()));
+            self.mountable(field, &sources, &Origin::Pod(volume));
         }
         let required = |value: &str| value.is_empty().then_some("it is missing");
         if let Some(it) = &volume.config_map {
@@ -90,7 +90,7 @@ impl Findings {
     }
 
     /// Whether windlass can mount such a volume.
-    pub(super) fn mountable(&mut self, field: &str, sources: &[String], origin: &Origin) {
+    pub(super) fn mountable(&mut self, field: &str, sources: &[String], origin: &Origin<'_>) {
         let migrated = sources.iter().find(|it| MIGRATED.contains(&it.as_str()));
         let kind = match Catalogue::default().find(origin) {
             Ok(plugin) if plugin.refuses.is_none() => plugin.kind,

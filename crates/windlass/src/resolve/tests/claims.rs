@@ -249,8 +249,9 @@ fn a_volume_that_is_shared_has_one_name_and_others_have_one_for_each_pod() {
       b is kubernetes.io/local-volume/pv
       c is kubernetes.io/empty-dir/uid-1-c
     ");
-    let inner: Vec<_> = world.only().details.iter().map(|it| it.origin.name().to_string()).collect();
-    assert_eq!(inner, ["pv", "pv", "c"]);
+    let resolved = world.only();
+    let persistent = resolved.details.iter().map(|it| it.persistent.as_ref()?.metadata.name.as_deref());
+    assert_eq!(persistent.collect::<Vec<_>>(), [Some("pv"), Some("pv"), None]);
 }
 
 /// P-216.

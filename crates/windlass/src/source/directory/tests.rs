@@ -9,6 +9,7 @@ use super::*;
 
 /// Long enough for any machine: a test that waits in vain says so.
 const LONG: Duration = Duration::from_secs(30);
+const SOON: Config = Config { removal_delay: Duration::from_millis(50) };
 
 /// A watched directory of manifests, and what a node would have been told.
 struct Case {
@@ -22,6 +23,10 @@ struct Case {
 
 impl Case {
     fn new(files: &[(&str, &str)]) -> Self {
+        Self::with(files, SOON)
+    }
+
+    fn with(files: &[(&str, &str)], config: Config) -> Self {
         let home = tempfile::tempdir().unwrap();
         let root = home.path().join("manifests");
         fs::create_dir(&root).unwrap();
@@ -30,7 +35,7 @@ impl Case {
         }
         let (sender, given) = channel();
         let give = move |give| _ = sender.send(give);
-        let source = Directory::begin(&root, Some("node-1"), Duration::from_millis(50), Box::new(give)).unwrap();
+        let source = Directory::begin(&root, Some("node-1"), config, Box::new(give)).unwrap();
         Self { home, source, given, world: BTreeSet::new(), history: Vec::new() }
     }
 
@@ -56,7 +61,7 @@ impl Case {
     fn take(&mut self, give: Give) {
         let (name, there) = match give {
             Give::Object(object) => (object.reference().name().to_owned(), true),
-            Give::Pod(pod) => (pod.metadata.uid.clone().unwrap(), true),
+            Give::Pod(pod, _) => (pod.metadata.uid.clone().unwrap(), true),
             Give::PodGone(uid) | Give::PodReplaced(uid) => (uid.to_string(), false),
             Give::ObjectGone(reference) => (reference.name().to_owned(), false),
             Give::Complete => ("complete".into(), true),
@@ -122,6 +127,39 @@ fn a_pod_can_move_from_one_file_to_another() {
     fs::remove_file(case.path("1.yaml")).unwrap();
     case.until(&["b", "c", "complete"]);
     assert!(!case.history.contains(&"-b".to_owned()), "{:?}", case.history);
+}
+
+#[test]
+fn without_a_delay_a_pod_goes_at_once_also_if_its_manifest_is_only_moved() {
+    let mut case =
+        Case::with(&[("a.yaml", &pod("a")), ("b.yaml", &pod("b"))], Config { removal_delay: Duration::ZERO });
+    case.until(&["a", "b", "complete"]);
+    fs::rename(case.path("a.yaml"), case.path("a.yaml~")).unwrap();
+    case.until(&["b", "complete"]);
+    fs::rename(case.path("a.yaml~"), case.path("a.yaml")).unwrap();
+    case.until(&["a", "b", "complete"]);
+    case.write("a.yaml", "");
+    case.until(&["b", "complete"]);
+    // A new file is still waited for until it is closed.
+    let file = fs::File::create(case.path("c.yaml")).unwrap();
+    case.write("d.yaml", &pod("d"));
+    case.until(&["b", "d", "complete"]);
+    assert!(case.summary().problems.is_empty(), "{:?}", case.summary());
+    drop(file);
+}
+
+/// I-1.
+#[test]
+fn with_a_delay_nothing_goes_before_it_is_over() {
+    // As if for ever, and longer than can be added to a time.
+    let mut case = Case::with(&[("a.yaml", &pod("a"))], Config { removal_delay: Duration::MAX });
+    case.until(&["a", "complete"]);
+    fs::rename(case.path("a.yaml"), case.path("a.yaml~")).unwrap();
+    case.write("b.yaml", &pod("b"));
+    case.until(&["a", "b", "complete"]);
+    case.write("b.yaml", &pod("c"));
+    case.until(&["a", "b", "c", "complete"]);
+    assert!(!case.history.iter().any(|it| it.starts_with('-')), "{:?}", case.history);
 }
 
 /// I-1.
@@ -192,7 +230,7 @@ fn a_directory_that_kubernetes_keeps_current_can_be_the_source() {
     symlink("..data/a.yaml", root.join("a.yaml")).unwrap();
     let (sender, given) = channel();
     let give = move |give| _ = sender.send(give);
-    let source = Directory::begin(&root, None, Duration::from_millis(50), Box::new(give)).unwrap();
+    let source = Directory::begin(&root, None, SOON, Box::new(give)).unwrap();
     let mut case = Case { home, source, given, world: BTreeSet::new(), history: Vec::new() };
     case.until(&["a", "complete"]);
     case.write("..2026_2/a.yaml", &(pod("a") + &pod("b")));
@@ -240,10 +278,10 @@ fn a_conflict_lasts_until_one_of_the_two_is_removed() {
 #[test]
 fn a_directory_that_is_not_there_is_refused_by_name() {
     let home = tempfile::tempdir().unwrap();
-    let error = Directory::begin(&home.path().join("x"), None, GRACE, Box::new(|_| {})).unwrap_err();
+    let error = Directory::begin(&home.path().join("x"), None, SOON, Box::new(|_| {})).unwrap_err();
     assert!(matches!(&error, Error::Unreadable { path, .. } if path.ends_with("x")), "{error}");
     write(&home.path().join("file"), "");
-    assert!(Directory::begin(&home.path().join("file"), None, GRACE, Box::new(|_| {})).is_err());
+    assert!(Directory::begin(&home.path().join("file"), None, SOON, Box::new(|_| {})).is_err());
     assert!(check(&home.path().join("x")).is_err());
 }
 
@@ -255,7 +293,7 @@ fn nothing_happens_while_nothing_changes() {
     write(&root.join("deep/a.yaml"), &pod("a"));
     let (sender, given) = channel();
     let give = move |_| _ = sender.send(rustix::thread::gettid());
-    let _source = Directory::begin(&root, None, Duration::from_millis(50), Box::new(give)).unwrap();
+    let _source = Directory::begin(&root, None, SOON, Box::new(give)).unwrap();
     write(&root.join("b.yaml"), &pod("b"));
     let here = rustix::thread::gettid();
     // The first is given by whoever began, the rest by the thread that watches.

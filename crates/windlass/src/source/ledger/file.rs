@@ -10,6 +10,7 @@ use super::Key;
 use crate::{
     manifest::{self, Document, Written},
     memory::Object,
+    packed::Packed,
     validate,
     view::{Problem, Severity},
 };
@@ -34,10 +35,10 @@ pub(super) struct Item {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Value {
     Object(Object),
-    Pod(PodUid, Arc<Pod>),
+    Pod(PodUid, Packed),
 }
 
-/// Reads a file that is called `path`, for this node. Without items it cannot come into force.
+/// Reads a file that is called `path`, for this node. Without items it cannot come into force. Its pods are left open.
 pub(super) fn read(path: &str, node: Option<&str>, bytes: &[u8]) -> (Option<Vec<Item>>, Vec<Problem>) {
     let problem = |severity, line, object, message| {
         let path = path.into();
@@ -63,7 +64,7 @@ pub(super) fn read(path: &str, node: Option<&str>, bytes: &[u8]) -> (Option<Vec<
             identify(pod);
         }
         let findings = validate::written(&written);
-        let Written { document, line, shape } = written;
+        let Written { document, line, shape, .. } = written;
         let other_node = node.and_then(|node| elsewhere(&document, node));
         let Some(item) = item(document, line) else { continue };
         let object = item.key.to_string();
@@ -117,7 +118,7 @@ fn item(document: Document, line: u64) -> Option<Item> {
         Document::Pod(pod) => {
             let name = format!("{}/{}", text(pod.metadata.namespace.as_ref()), text(pod.metadata.name.as_ref()));
             let uid = PodUid::from(text(pod.metadata.uid.as_ref()));
-            (Key::Pod(name.into()), Value::Pod(uid, Arc::from(pod)))
+            (Key::Pod(name.into()), Value::Pod(uid, Packed::new(Arc::from(pod))))
         }
         Document::Object(object) => (Key::Object(object.reference()), Value::Object(object)),
         Document::Other(_) => return None,

@@ -49,7 +49,7 @@ impl Case {
                 self.world.insert(object.reference().to_string(), value(&object));
                 text
             }
-            Give::Pod(pod) => {
+            Give::Pod(pod, _) => {
                 let uid = pod.metadata.uid.clone().unwrap();
                 let text = format!("{} {}", pod.metadata.name.as_ref().unwrap(), label(&pod));
                 self.world.insert(format!("Pod {uid}"), text.clone());

@@ -1,0 +1,49 @@
+//! Which calls can make which others wait.
+//!
+//! Volumes that are files below the root and nothing else share a lane for being made, because they are held up by the same
+//! file systems if by any. To make them keeps a processor busy, so there are not more at a time than processors. To take
+//! them away is mostly to wait for the kernel, which lets no unmount return before all processors have noticed, so of
+//! those many run at a time. Whatever may wait for others has a lane for each of its types.
+
+use std::num::NonZeroUsize;
+
+use windlass_core::operation::{Kind as ActionKind, Operation};
+use windlass_linux::workers::Lane;
+
+use crate::catalogue::Kind;
+
+pub(super) struct Lanes {
+    make: Lane,
+    take_away: Lane,
+    /// The directories of pods.
+    pub(super) pods: Lane,
+    /// What was there at start.
+    pub(super) start: Lane,
+}
+
+impl Lanes {
+    pub(super) fn new() -> Self {
+        let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        Self {
+            make: Lane::narrow("make files", processors),
+            take_away: Lane::from("take files away"),
+            pods: Lane::narrow("pods", processors),
+            start: Lane::from("start"),
+        }
+    }
+
+    pub(super) fn of(&self, operation: &Operation) -> Lane {
+        let plugin = operation.spec.plugin.as_str();
+        match Kind::of_plugin(plugin) {
+            Some(Kind::EmptyDir | Kind::Secret | Kind::DownwardApi | Kind::ConfigMap) => {
+                match operation.action.kind() {
+                    ActionKind::Publish => self.make.clone(),
+                    _ => self.take_away.clone(),
+                }
+            }
+            // A projected volume may wait for a token, the others for anything.
+            Some(Kind::GitRepo | Kind::HostPath | Kind::Projected | Kind::LocalVolume | Kind::Csi | Kind::Image)
+            | None => Lane::from(plugin),
+        }
+    }
+}
