@@ -40,6 +40,8 @@ pub(crate) fn run(settings: Box<Settings>, socket: Option<PathBuf>) -> anyhow::R
         return Ok(ExitCode::SUCCESS);
     }
     log::begin(&config)?;
+    // More would let threads wait for each other less, which they hardly do, and each keeps what it once had.
+    windlass_linux::raw::limit_heaps(2);
     let rootless = !namespace::may_mount();
     // While there is one thread.
     if rootless {

@@ -28,6 +28,27 @@ fn checked(returned: libc::c_long) -> Result<libc::c_long> {
     Err(Errno::from_raw_os_error(number))
 }
 
+/// `mallopt(3)` with `M_ARENA_MAX`: over how many heaps the threads of this process are spread at most. Without glibc, which
+/// alone has them, nothing happens.
+pub fn limit_heaps(count: u16) {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes two numbers and touches nothing but the settings of the allocator, which it locks.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, c_int::from(count));
+    }
+    #[cfg(not(target_env = "gnu"))]
+    let _ = count;
+}
+
+/// `malloc_trim(3)`: gives memory that was freed back to the system. Without glibc nothing happens.
+pub fn trim_heaps() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it touches nothing but memory that is free, and locks what it works on.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// What `mount_setattr` changes. The default changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MountAttr {

@@ -5,12 +5,13 @@
 //! process but perhaps not the machine, which is a hundred times faster on a disk.
 
 use std::ffi::OsStr;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 use crate::name::Name;
@@ -235,18 +236,37 @@ pub fn remove(directory: &Place, name: &Name) -> Result<(), Error> {
     }
 }
 
+/// Moves a file that [`write()`] wrote to another directory, in place of what has its name there. That it is missing is
+/// success.
+pub fn move_to(directory: &Place, name: &Name, other: &Place) -> Result<(), Error> {
+    match rustix::fs::renameat(directory, name.as_path(), other, name.as_path()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(source) => Err(Error::Replace { path: other.path().join(name.as_path()), source }),
+    }
+}
+
 /// The names in a directory, sorted.
 pub fn names(directory: &Place) -> Result<Vec<Name>, Error> {
-    let list = |source| Error::List { path: directory.path().into(), source };
-    let readable = reopen(directory).map_err(list)?;
-    let mut names = Vec::new();
-    for entry in rustix::fs::Dir::new(readable).map_err(list)? {
-        let entry = entry.map_err(list)?;
+    let readable = reopen(directory).map_err(|source| Error::List { path: directory.path().into(), source })?;
+    let entries = entries(&Place::of(readable, directory.path()))?;
+    Ok(entries.into_iter().map(|(name, _)| name).collect())
+}
+
+/// The names in a directory that was opened for this, sorted, each with what the directory knows of its kind.
+///
+/// It goes by where the descriptor stands in the directory, so it finds everything once, and nobody else may list it.
+pub fn entries(directory: &Place) -> Result<Vec<(Name, FileType)>, Error> {
+    let mut buffer = [MaybeUninit::uninit(); 8 * 1024];
+    let mut listing = RawDir::new(directory, &mut buffer);
+    let mut entries = Vec::new();
+    while let Some(entry) = listing.next() {
+        let entry = entry.map_err(|source| Error::List { path: directory.path().into(), source })?;
         // All but `.` and `..` are names.
-        names.extend(Name::new("entry", OsStr::from_bytes(entry.file_name().to_bytes())));
+        let name = Name::new("entry", OsStr::from_bytes(entry.file_name().to_bytes()));
+        entries.extend(name.map(|it| (it, entry.file_type())));
     }
-    names.sort();
-    Ok(names)
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(entries)
 }
 
 /// Whether this is what a process has not finished to write, or never will.

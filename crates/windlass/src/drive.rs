@@ -13,7 +13,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, PoisonError, RwLock,
-        mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError},
+        mpsc::{Receiver, RecvTimeoutError, Sender},
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -54,8 +54,8 @@ pub(crate) type Locks = Arc<[OwnedFd; 2]>;
 /// Something for the driving thread to do. It must not block.
 pub(crate) type Message = Box<dyn FnOnce(&mut Drive) + Send>;
 
-/// How long the drive lets news gather while operations end one after the other: many ends then cost one wake-up. Nobody
-/// notices the delay, and a thread that finds nothing after it sleeps until it is woken (I-8).
+/// How long the drive lets news gather when the last came sooner than this: many operations that end one after the other
+/// then cost one wake-up. Nobody notices the delay, and if nothing came the drive sleeps until it is woken (I-8).
 const REST: Duration = Duration::from_micros(200);
 
 /// How long after the first failed attempt the disk is read again; twice as long after each, up to 32 times.
@@ -221,34 +221,17 @@ impl Drive {
     /// Runs until it is told to stop, or nobody is left to tell it anything.
     pub(crate) fn run(mut self, messages: &Receiver<Message>) {
         self.read_disk();
-        let mut rested = true;
+        let mut inbox = Inbox { messages, busy: false };
         loop {
             self.ring();
             self.settle();
             if self.is_over() {
                 break;
             }
-            let message = match messages.try_recv() {
-                Ok(message) => Ok(message),
-                Err(TryRecvError::Disconnected) => Err(RecvTimeoutError::Disconnected),
-                Err(TryRecvError::Empty) if !rested && !self.running.is_empty() => {
-                    std::thread::sleep(REST);
-                    rested = true;
-                    continue;
-                }
-                Err(TryRecvError::Empty) => {
-                    let due = [self.engine.deadline(), self.alarms.first().map(|(at, _)| *at), self.stop_due()];
-                    match due.into_iter().flatten().min() {
-                        None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                        Some(at) => messages.recv_timeout(at.since(self.now())),
-                    }
-                }
-            };
-            match message {
-                Ok(message) => {
-                    message(&mut self);
-                    rested = false;
-                }
+            let due = [self.engine.deadline(), self.alarms.first().map(|(at, _)| *at), self.stop_due()];
+            let due = due.into_iter().flatten().min();
+            match inbox.next(|| due.map(|at| at.since(self.now()))) {
+                Ok(message) => message(&mut self),
                 Err(RecvTimeoutError::Timeout) => self.tell(Event::TimePassed),
                 // The node is gone and holds no thread of ours to the end.
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -378,6 +361,35 @@ impl Drive {
 
     fn is_over(&self) -> bool {
         self.stopping.as_ref().is_some_and(|it| (self.running.is_empty() && self.chores == 0) || self.now() >= it.until)
+    }
+}
+
+/// What the drive is told, in order.
+struct Inbox<'a> {
+    messages: &'a Receiver<Message>,
+    /// News came sooner than after a [`REST`].
+    busy: bool,
+}
+
+impl Inbox<'_> {
+    /// The next message, if there is one within this time.
+    fn next(&mut self, within: impl FnOnce() -> Option<Duration>) -> Result<Message, RecvTimeoutError> {
+        if let Ok(message) = self.messages.try_recv() {
+            return Ok(message);
+        }
+        if self.busy {
+            std::thread::sleep(REST);
+            if let Ok(message) = self.messages.try_recv() {
+                return Ok(message);
+            }
+        }
+        let began = Instant::now();
+        let message = match within() {
+            None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(within) => self.messages.recv_timeout(within),
+        };
+        self.busy = began.elapsed() < REST;
+        message
     }
 }
 

@@ -58,6 +58,8 @@ pub(crate) struct Job {
     pub(crate) want: Option<Want>,
     /// How often the content was renewed though nothing changed.
     pub(crate) epoch: u64,
+    /// What was made and is to be taken away, if this life of the process knows.
+    pub(crate) held: Option<Made>,
 }
 
 /// How a job ended.
@@ -96,7 +98,7 @@ impl Executor {
                 let request = Request { pod, after: *after, access: *access, revision: *revision, label };
                 self.publish(job, &request)
             }
-            Action::Unpublish { pod } => self.unpublish(&operation.spec, pod),
+            Action::Unpublish { pod } => self.unpublish(job, pod),
             Action::Unstage => self.unstage(&operation.spec),
             Action::Expand { to_bytes, .. } => self.expand(job, *to_bytes),
             Action::Attach | Action::Detach => {
@@ -150,10 +152,13 @@ impl Executor {
                     epoch: job.epoch,
                 };
                 let proof = self.record(spec, state, request.label.clone(), kept);
-                // Not synced: proof holds for this boot alone, and is lost with it.
-                let written = match before {
-                    None if !writes_intent => self.records.create(&key, &proof).map_err(|error| Failure::open(&error)),
-                    _ => self.write(&key, &proof, Survives::Crash),
+                // Not synced: proof holds for this boot alone, and is lost with it. What left a directory is found without
+                // a record too, so one that was not finished is taken for none, and goes with the volume.
+                let is_first = before.is_none() && !writes_intent && made.what != What::Host;
+                let written = if is_first {
+                    self.records.create(&key, &proof).map_err(|error| Failure::open(&error))
+                } else {
+                    self.write(&key, &proof, Survives::Crash)
                 };
                 written.map_err(told)?;
                 Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made) })
@@ -211,18 +216,34 @@ impl Executor {
         }
     }
 
-    fn unpublish(&self, spec: &Arc<VolumeSpec>, pod: &PodUid) -> Result<Ended, Failure> {
+    fn unpublish(&self, job: &Job, pod: &PodUid) -> Result<Ended, Failure> {
+        let spec = &job.operation.spec;
         let slot = Slot::of(pod, spec).map_err(|error| Failure::open(&error))?;
         let key = Key::Publish(slot.clone());
-        let before = self.known(&key)?;
-        let made = before.as_ref().and_then(|it| it.made_in(&self.boot));
-        if let Some(record) = before.as_ref().filter(|it| matches!(it.state, State::Proven { .. })) {
-            let intent = Record { state: record.intent(&self.boot), ..record.clone() };
-            self.write(&key, &intent, trace(spec).survives())?;
+        // What this life has made it knows as well as the record does.
+        let before = match &job.held {
+            Some(_) if trace(spec) == Trace::Directory => None,
+            Some(_) | None => match self.known(&key)? {
+                None => sensible(self.records.read_retired(&slot))?,
+                found => found,
+            },
+        };
+        match (trace(spec), &before) {
+            // From now on it proves nothing, and need not be written anew for that.
+            (Trace::Directory, _) => self.records.retire(&slot).map_err(|error| Failure::open(&error))?,
+            (Trace::Record, Some(record)) if matches!(record.state, State::Proven { .. }) => {
+                let intent = Record { state: record.intent(&self.boot), ..record.clone() };
+                self.write(&key, &intent, trace(spec).survives())?;
+            }
+            (Trace::Record, _) => {}
         }
-        let task = Unpublish { spec, slot: &slot, made, recorded: before.is_some() };
+        let made = before.as_ref().map_or(job.held.as_ref(), |it| it.made_in(&self.boot));
+        let task = Unpublish { spec, slot: &slot, made, recorded: before.is_some() || job.held.is_some() };
         plugin_of(spec)?.unpublish(&self.scene, &task).map_err(|it| Failure { left: Left::Something, ..it })?;
-        self.forget(&key)?;
+        match trace(spec) {
+            Trace::Directory => self.records.remove_retired(&slot).map_err(|error| Failure::open(&error))?,
+            Trace::Record => self.forget(&key)?,
+        }
         Ok(Ended::done(Done::Gone))
     }
 
@@ -246,12 +267,9 @@ impl Executor {
         }
     }
 
-    /// The record of something. One that makes no sense counts as none; one that cannot be read may still claim something.
+    /// The record of something.
     fn known(&self, key: &Key) -> Result<Option<Record>, Failure> {
-        match self.records.read(key) {
-            Err(record::Error::Damaged { .. }) => Ok(None),
-            other => other.map_err(|error| Failure::open(&error)),
-        }
+        sensible(self.records.read(key))
     }
 
     /// What a record proves for this boot.
@@ -363,13 +381,15 @@ impl Executor {
                 return Ok(());
             }
             *directory = Directory::Unknown;
+            let Some(pods) = self.scene.layout.find(Path::new("pods"))? else { return Ok(()) };
+            let Err(in_the_way) = remove::empty_directories(&pods, &name) else { return Ok(()) };
+            // What is windlass's goes all the same.
             if let Some(place) = self.scene.layout.find(&Path::new("pods").join(name.as_path()))? {
                 for directory in ["volumes", "volumeDevices", "volume-subpaths", "plugins"] {
                     remove::empty_directories(&place, &Name::new("directory", directory)?)?;
                 }
-                remove::empty_directories(&self.scene.layout.pods()?, &name)?;
             }
-            Ok(())
+            Err(in_the_way.into())
         })
     }
 
@@ -440,6 +460,14 @@ fn trace(spec: &VolumeSpec) -> Trace {
             | Kind::Projected
             | Kind::Image,
         ) => Trace::Directory,
+    }
+}
+
+/// A record that makes no sense counts as none; one that cannot be read may still claim something.
+fn sensible(read: Result<Option<Record>, record::Error>) -> Result<Option<Record>, Failure> {
+    match read {
+        Err(record::Error::Damaged { .. }) => Ok(None),
+        other => other.map_err(|error| Failure::open(&error)),
     }
 }
 

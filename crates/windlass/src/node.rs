@@ -727,6 +727,7 @@ fn look(executor: &Executor, inbox: &Sender<Message>, handed: Handed) -> Option<
 /// Tells the drive what the kernel tells of mounts, on a thread that sleeps in between.
 fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Message>) -> Result<(), StartError> {
     let watch = move || {
+        let pause = |time: Timespec| _ = rustix::event::poll(&mut [PollFd::new(&*wake, PollFlags::IN)], Some(&time));
         loop {
             let watch = &executor.scene.watch;
             let mut ready = [PollFd::new(watch, PollFlags::IN), PollFd::new(&*wake, PollFlags::IN)];
@@ -744,8 +745,7 @@ fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Messa
                     let text = plugin::chain(&error);
                     let told = inbox.send(Box::new(move |drive| drive.mounts_unreadable(&text)));
                     // Not at once again: what is wrong may take its time, and nothing else is to be told meanwhile.
-                    let pause = Timespec { tv_sec: 1, tv_nsec: 0 };
-                    let _ = rustix::event::poll(&mut [PollFd::new(&*wake, PollFlags::IN)], Some(&pause));
+                    pause(Timespec { tv_sec: 1, tv_nsec: 0 });
                     if told.is_err() {
                         return;
                     }
@@ -755,6 +755,8 @@ fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Messa
             if inbox.send(Box::new(move |drive| drive.mounts_changed(&changes))).is_err() {
                 return;
             }
+            // Where many are mounted, all of a millisecond are told at once: whoever needs to know a mount looks itself.
+            pause(Timespec { tv_sec: 0, tv_nsec: 1_000_000 });
         }
     };
     let thread = std::thread::Builder::new().name("windlass-mounts".into());

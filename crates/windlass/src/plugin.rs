@@ -272,7 +272,7 @@ const HOLDERS_MAX: usize = 3;
 
 /// Unmounts what is ours. What is mounted in it, or who has something open there, and keeps it busy, is named.
 fn unmount(scene: &Scene, mount: &table::Mount) -> Result<(), Failure> {
-    let Err(error) = mount::unmount(mount, UnmountPolicy::Clean) else { return Ok(()) };
+    let Err(error) = mount::unmount_watched(&scene.watch, mount, UnmountPolicy::Clean) else { return Ok(()) };
     let is_busy = error.is_busy();
     let mut failure = Failure::from(error);
     if !is_busy {

@@ -1,10 +1,10 @@
 //! What the mount table and the directories cannot tell is written down: one small file for each stage and each publish.
 //!
 //! They lie in a directory of windlass's own, apart from the kubelet's layout, which stays as the kubelet has it: those of
-//! publishes side by side, those of stages in a directory for them. A
-//! record is whole, empty or not there ([`whole_file`]), and an empty one is none; one that cannot be read all the same is told apart from none. It has a
-//! version, and fields that this version does not know are kept when it is written again. It holds the boot id, because
-//! a new boot makes every "mounted" untrue, and never a byte of a secret (I-12).
+//! publishes side by side, those of stages in a directory for them. A record is whole or not there ([`whole_file`]), or it
+//! is empty, which is no record either; one that cannot be read all the same is told apart from none. It has a version,
+//! and fields that this version does not know are kept when it is written again. It holds the boot id, because a new boot
+//! makes every "mounted" untrue, and never a byte of a secret (I-12).
 
 use std::{
     path::PathBuf,
@@ -101,6 +101,12 @@ impl Record {
         State::Intent { made: self.made_in(boot).map(|made| (boot.clone(), made.clone())) }
     }
 
+    /// The same as an intent, whichever boot it is of.
+    fn retired(self) -> Self {
+        let made = self.made().map(|(boot, made)| (boot.clone(), made.clone()));
+        Self { state: State::Intent { made }, ..self }
+    }
+
     /// What the engine is told of it.
     pub fn for_engine(&self) -> event::Record {
         match &self.state {
@@ -150,6 +156,8 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct Records {
     root: Arc<Place>,
+    /// Of publishes that are being undone. One call moves a record here, and none needs to be written to say so.
+    retired: Arc<Place>,
 }
 
 /// A record that was found, or what is wrong with it.
@@ -168,7 +176,8 @@ impl Records {
     /// The records in this directory, which is made if it is missing.
     pub fn open(directory: &Place) -> Result<Self, layout::Error> {
         let root = directory.make_directory(&Name::new("directory", "records")?, Mode::RWXU, Mounts::Refuse)?;
-        Ok(Self { root: Arc::new(root) })
+        let retired = root.make_directory(&Name::new("directory", RETIRED)?, Mode::RWXU, Mounts::Refuse)?;
+        Ok(Self { root: Arc::new(root), retired: Arc::new(retired) })
     }
 
     /// Writes a record, in place of the one there is.
@@ -220,6 +229,21 @@ impl Records {
         }
     }
 
+    /// Makes a proof an intent: what it tells of is going to be taken away. That there is none is success.
+    pub fn retire(&self, slot: &Slot) -> Result<(), Error> {
+        Ok(whole_file::move_to(&self.root, &retired_name(slot)?, &self.retired)?)
+    }
+
+    /// The record of something that was being taken away.
+    pub fn read_retired(&self, slot: &Slot) -> Result<Option<Record>, Error> {
+        Ok(read(&self.retired, &retired_name(slot)?)?.map(|(record, _)| record.retired()))
+    }
+
+    /// Removes the record of what was taken away. That there is none is success.
+    pub fn remove_retired(&self, slot: &Slot) -> Result<(), Error> {
+        Ok(whole_file::remove(&self.retired, &retired_name(slot)?)?)
+    }
+
     /// The records in this directory for somebody who only looks, while another process may write them: nothing is made
     /// and nothing removed. `None` if there are none.
     pub fn look(directory: &Place) -> Result<Option<Vec<Found>>, Error> {
@@ -227,7 +251,10 @@ impl Records {
         let name = Relative::new("directory", "records");
         let root = name.map_err(|source| Error::Reach { what: what(), source: source.into() })?;
         match directory.directory(&root, Mounts::Refuse) {
-            Ok(root) => Self { root: Arc::new(root) }.read_all(finished_names).map(Some),
+            Ok(root) => {
+                let retired = find(&root, RETIRED)?;
+                read_all(&root, retired.as_ref(), finished_names).map(Some)
+            }
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(Error::Reach { what: what(), source: error.into() }),
         }
@@ -235,36 +262,18 @@ impl Records {
 
     /// All records, those that cannot be read too. What earlier processes did not finish is removed.
     pub fn all(&self) -> Result<Vec<Found>, Error> {
-        self.read_all(whole_file::swept_names)
+        read_all(&self.root, Some(&self.retired), whole_file::swept_names)
     }
 
-    fn read_all(&self, names: Names) -> Result<Vec<Found>, Error> {
-        let mut all = Vec::new();
-        self.stages(names, &mut all)?;
-        for name in names(&self.root)? {
-            let slot = name::publish(&name);
-            // Anything else is not ours.
-            if slot.is_none() && !name::is_number(&name) {
-                continue;
-            }
-            match (read(&self.root, &name), slot) {
-                (Ok(None), _) => {}
-                (Ok(Some((record, _))), Some(slot)) => all.push((Key::Publish(slot), Ok(record))),
-                (Ok(Some((record, pod))), None) => {
-                    match Slot::of(&pod.as_deref().unwrap_or_default().into(), &record.spec) {
-                        Ok(slot) => all.push((Key::Publish(slot), Ok(record))),
-                        Err(error) => all.push((unknown(&name), Err(damaged(&self.root, &name, error.to_string())))),
-                    }
-                }
-                (Err(error), Some(slot)) => all.push((Key::Publish(slot), Err(error))),
-                (Err(error), None) => all.push((unknown(&name), Err(error))),
-            }
-        }
-        Ok(all)
+    /// Opened anew each time: stages are rare, and nothing is to be held open that could be in the way of an unmount.
+    fn stages_directory(&self) -> Result<Option<Place>, Error> {
+        find(&self.root, STAGES)
     }
+}
 
-    fn stages(&self, names: Names, all: &mut Vec<Found>) -> Result<(), Error> {
-        let Some(stages) = self.stages_directory()? else { return Ok(()) };
+fn read_all(root: &Place, retired: Option<&Place>, names: Names) -> Result<Vec<Found>, Error> {
+    let mut all = Vec::new();
+    if let Some(stages) = find(root, STAGES)? {
         for name in names(&stages)? {
             match read(&stages, &name) {
                 Ok(None) => {}
@@ -272,20 +281,59 @@ impl Records {
                 Err(error) => all.push((unknown(&name), Err(error))),
             }
         }
-        Ok(())
     }
-
-    /// Opened anew each time: stages are rare, and nothing is to be held open that could be in the way of an unmount.
-    fn stages_directory(&self) -> Result<Option<Place>, Error> {
-        let reach = |source| Error::Reach { what: STAGES.into(), source };
-        let name = stages_name().map_err(|source| reach(source.into()))?;
-        match self.root.directory(&Relative::from(name), Mounts::Refuse) {
-            Ok(place) => Ok(Some(place)),
-            // A file where a directory should be is not ours.
-            Err(error) if error.is_missing() || error.errno() == rustix::io::Errno::NOTDIR => Ok(None),
-            Err(error) => Err(reach(error.into())),
+    let published = names(root)?;
+    for name in &published {
+        all.extend(read_publish(root, name));
+    }
+    if let Some(retired) = retired {
+        // What was made anew since has a record that is newer. Names are sorted.
+        for name in names(retired)?.iter().filter(|it| published.binary_search(it).is_err()) {
+            all.extend(read_publish(retired, name).map(|(key, found)| (key, found.map(Record::retired))));
         }
     }
+    Ok(all)
+}
+
+/// The record of a publish that has this name; `None` if there is none, or if what is there is not ours.
+fn read_publish(directory: &Place, name: &Name) -> Option<Found> {
+    let slot = name::publish(name);
+    if slot.is_none() && !name::is_number(name) {
+        return None;
+    }
+    let found = read(directory, name).transpose()?;
+    Some(match (found, slot) {
+        (Ok((record, _)), Some(slot)) => (Key::Publish(slot), Ok(record)),
+        (Ok((record, pod)), None) => match Slot::of(&pod.as_deref().unwrap_or_default().into(), &record.spec) {
+            Ok(slot) => (Key::Publish(slot), Ok(record)),
+            Err(error) => (unknown(name), Err(damaged(directory, name, error.to_string()))),
+        },
+        (Err(error), Some(slot)) => (Key::Publish(slot), Err(error)),
+        (Err(error), None) => (unknown(name), Err(error)),
+    })
+}
+
+/// A directory among the records; `None` if there is none.
+fn find(root: &Place, name: &'static str) -> Result<Option<Place>, Error> {
+    let reach = |source| Error::Reach { what: name.into(), source };
+    let below = Relative::new("directory", name).map_err(|source| reach(source.into()))?;
+    match root.directory(&below, Mounts::Refuse) {
+        Ok(place) => Ok(Some(place)),
+        // A file where a directory should be is not ours.
+        Err(error) if error.is_missing() || error.errno() == rustix::io::Errno::NOTDIR => Ok(None),
+        Err(error) => Err(reach(error.into())),
+    }
+}
+
+/// The directory of the records of publishes that are being undone.
+const RETIRED: &str = "retired";
+
+fn retired_name(slot: &Slot) -> Result<Name, Error> {
+    let reach = |source: windlass_linux::name::Error| Error::Reach {
+        what: slot.path().display().to_string(),
+        source: source.into(),
+    };
+    name::of_publish(slot).map_err(reach)
 }
 
 /// The directory of the records of stages.
@@ -670,6 +718,30 @@ mod tests {
             records.create(&key, &other).unwrap();
             assert_eq!(records.read(&key).unwrap(), Some(other), "also in place of one that is there");
         }
+    }
+
+    /// I-11: what a process leaves that ended while a volume was taken away.
+    #[test]
+    fn a_retired_record_is_an_intent_until_a_newer_one_is_written() {
+        let (directory, records) = opened();
+        let Key::Publish(slot) = publish(VolumeMode::Filesystem) else { unreachable!("it is one") };
+        let (key, made) = (Key::Publish(slot.clone()), record(VolumeMode::Filesystem));
+        records.retire(&slot).unwrap();
+        records.write(&key, &made, Survives::Crash).unwrap();
+        records.retire(&slot).unwrap();
+        assert_eq!(records.read(&key).unwrap(), None);
+        let intent = Record { state: made.intent(&"boot".into()), ..made.clone() };
+        assert_eq!(records.read_retired(&slot).unwrap().as_ref(), Some(&intent));
+        let place = Place::root(directory.path()).unwrap();
+        for found in [records.all().unwrap(), Records::look(&place).unwrap().unwrap()] {
+            assert!(matches!(found.as_slice(), [(found, Ok(record))] if *found == key && *record == intent));
+        }
+        records.write(&key, &made, Survives::Crash).unwrap();
+        assert!(matches!(records.all().unwrap().as_slice(), [(_, Ok(record))] if *record == made));
+        records.retire(&slot).unwrap();
+        records.remove_retired(&slot).unwrap();
+        records.remove_retired(&slot).unwrap();
+        assert_eq!(records.all().unwrap().len(), 0);
     }
 
     #[test]

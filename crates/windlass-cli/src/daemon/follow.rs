@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use windlass::{
@@ -26,10 +27,30 @@ use super::{
     shared::Shared,
 };
 
+/// So many changes without a pause are worth a look at memory.
+const BURST: u32 = 200;
+/// A pause.
+const QUIET: Duration = Duration::from_millis(500);
+
 /// Follows the changes until the node ends.
 pub(crate) async fn follow(mut changes: Changes, node: Node, journal: Arc<Journal>, config: Config) {
     let mut follower = Follower { node, journal, config, pods: HashMap::new() };
-    while let Some(change) = changes.next().await {
+    let mut burst = 0;
+    loop {
+        let change = match burst {
+            ..BURST => changes.next().await,
+            _ => match tokio::time::timeout(QUIET, changes.next()).await {
+                Ok(change) => change,
+                Err(_) => {
+                    // What many pods at once took for a moment would stay with the process for ever.
+                    windlass_linux::raw::trim_heaps();
+                    burst = 0;
+                    continue;
+                }
+            },
+        };
+        let Some(change) = change else { return };
+        burst += 1;
         follower.note(change).await;
     }
 }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use super::Error;
-use crate::table::{self, Mount, MountId};
+use crate::table::{self, Mount, MountId, Watch};
 
 /// How hard to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,14 +52,37 @@ pub enum Unmounted {
 ///
 /// Where mounts have no unique ids ([`MountId::Reusable`]), a mount of the same kind that came to the same place after
 /// this one was gone can have its number and look the same; it is then taken for it.
+///
+/// What lies over it is asked of the kernel, which looks at all mounts there are to tell; [`unmount_watched`] is for
+/// whoever has a table.
 pub fn unmount(mount: &Mount, policy: UnmountPolicy) -> Result<Unmounted, Error> {
+    take(mount, policy, |now| Ok(table::over(now)?.map(|it| it.id)))
+}
+
+/// As [`unmount`], but what lies over it is seen in a table that is kept current, however many mounts there are.
+pub fn unmount_watched(watch: &Watch, mount: &Mount, policy: UnmountPolicy) -> Result<Unmounted, Error> {
+    take(mount, policy, |now| {
+        watch.catch_up()?;
+        let table = watch.table();
+        // By the entry in the table: a directory that was renamed since takes its mount along, and the table is not told.
+        match table.get(mount.id) {
+            Some(known) => Ok(table.over(known).map(|it| it.id)),
+            None => Ok(table::over(now)?.map(|it| it.id)),
+        }
+    })
+}
+
+fn take(
+    mount: &Mount,
+    policy: UnmountPolicy,
+    over: impl FnOnce(&Mount) -> Result<Option<MountId>, table::Error>,
+) -> Result<Unmounted, Error> {
     let Some(now) = look(mount)? else {
         return Ok(Unmounted::Before);
     };
     let path = &now.mount_point;
-    let over = table::over(&now).map_err(|source| Error::Check { path: path.clone(), source })?;
-    if let Some(over) = over {
-        return Err(Error::Covered { path: path.clone(), over: over.id });
+    if let Some(over) = over(&now).map_err(|source| Error::Check { path: path.clone(), source })? {
+        return Err(Error::Covered { path: path.clone(), over });
     }
     match remove(path, policy.flags()) {
         Ok(()) => {}

@@ -7,10 +7,10 @@ use rustix::io::Errno;
 use windlass_linux::abilities::{Abilities, Ability};
 use windlass_linux::mount::{
     Attributes, Error, Extent, Options, Propagation, Swap, Tmpfs, UnmountPolicy, Unmounted, bind, filesystem, relocate,
-    set_attributes, set_propagation, tmpfs, unmount,
+    set_attributes, set_propagation, tmpfs, unmount, unmount_watched,
 };
 use windlass_linux::safe_path::Place;
-use windlass_linux::table::{Reader, identify};
+use windlass_linux::table::{Events, Reader, Watch, identify};
 
 use crate::namespace::{Case, a_tmpfs, has_ids};
 
@@ -242,12 +242,15 @@ fn a_mount_under_another_is_not_mistaken_for_it(case: &Case) {
         let below = reader.read().unwrap().topmost(&case.path("a")).unwrap().clone();
         drop(case.tmpfs("a"));
         let above = case.mounted("a").unwrap();
+        let watch = Watch::begin_with(reader, Events::Poll).unwrap();
         for policy in [UnmountPolicy::Clean, UnmountPolicy::ForceLazy] {
             assert!(matches!(unmount(&below, policy), Err(Error::Covered { .. })));
+            assert!(matches!(unmount_watched(&watch, &below, policy), Err(Error::Covered { .. })));
         }
         assert_eq!(case.mounted("a").unwrap().id, above.id);
         unmount(&above, UnmountPolicy::Clean).unwrap();
-        unmount(&below, UnmountPolicy::Clean).unwrap();
+        assert_eq!(unmount_watched(&watch, &below, UnmountPolicy::Clean).unwrap(), Unmounted::Now);
+        assert_eq!(unmount_watched(&watch, &below, UnmountPolicy::Clean).unwrap(), Unmounted::Before);
     }
 }
 

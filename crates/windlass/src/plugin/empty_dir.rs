@@ -339,10 +339,11 @@ pub(super) fn tear_down(
     made: Option<&Made>,
     ours: impl FnMut(remove::Entry<'_>) -> bool,
 ) -> Result<(), Failure> {
-    // Where no record tells that a pod was given this, the note does, and goes last.
     if made.is_some() {
         marker.remove(&scene.layout, slot)?;
+        return take_away(scene, slot, made, ours);
     }
+    // Where no record tells that a pod was given this, the note does, and goes last.
     take_away(scene, slot, made, ours)?;
     marker.remove(&scene.layout, slot)
 }
@@ -364,6 +365,10 @@ fn take_away(
     if was_mount {
         remove::empty_directories(&parent, &slot.name)?;
     } else {
+        // All or nothing: what is mounted on a file would be in the way only when its turn comes.
+        if let Some(inside) = scene.watch.table().below(&absolute(scene, &slot.path())).next() {
+            return Err(remove::Error::Mounted { path: inside.mount_point.clone() }.into());
+        }
         remove::tree(&parent, &slot.name, ours)?;
     }
     Ok(())

@@ -75,5 +75,5 @@ impl Marker {
 /// Takes a volume's note out of a plugin's directory.
 pub(super) fn remove_from(layout: &Layout, plugin: &Path, volume: &Name) -> Result<(), Failure> {
     let Some(parent) = layout.find(plugin)? else { return Ok(()) };
-    Ok(remove::tree(&parent, volume, |entry| entry.path == Path::new(FILE) && entry.kind.is_file())?)
+    Ok(remove::directory_of(&parent, volume, &Name::new("note", FILE)?)?)
 }
