@@ -1,0 +1,90 @@
+//! A system in a process of its own, as the harness has it.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Write},
+    process::{self, ChildStdin, ChildStdout, Stdio},
+};
+
+use anyhow::{Context, bail};
+
+use crate::{
+    protocol::{ALL, Answer, Command, Figures},
+    system::{Places, System},
+};
+
+/// A process that serves the protocol. It is killed if nobody ends it.
+pub(crate) struct Child {
+    system: System,
+    process: process::Child,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+/// What was measured, by part.
+pub(crate) type Parts = BTreeMap<String, Figures>;
+
+impl Child {
+    /// Starts a system that has all it makes in this directory.
+    pub(crate) fn start(system: System, places: &Places) -> anyhow::Result<Self> {
+        let mut command = system.command(places)?;
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut process = spawned.with_context(|| format!("start {system}"))?;
+        let commands = process.stdin.take().context("no standard input")?;
+        let answers = BufReader::new(process.stdout.take().context("no standard output")?);
+        Ok(Self { system, process, commands, answers })
+    }
+
+    /// Has something done, and tells what was measured.
+    pub(crate) fn ask(&mut self, command: &Command) -> anyhow::Result<Parts> {
+        self.exchange(command).with_context(|| format!("{}: {command:?}", self.system))
+    }
+
+    /// Has something done that is measured as a whole.
+    pub(crate) fn measure(&mut self, command: &Command) -> anyhow::Result<Figures> {
+        let mut parts = self.ask(command)?;
+        parts.remove(ALL).with_context(|| format!("{}: {command:?}: nothing was measured", self.system))
+    }
+
+    fn exchange(&mut self, command: &Command) -> anyhow::Result<Parts> {
+        self.tell(command)?;
+        self.hear()
+    }
+
+    /// Has something done, without waiting for the answer.
+    pub(crate) fn tell(&mut self, command: &Command) -> anyhow::Result<()> {
+        let mut text = serde_json::to_vec(command)?;
+        text.push(b'\n');
+        self.commands.write_all(&text).context("it has ended")
+    }
+
+    /// Waits for the answer to what it was told.
+    pub(crate) fn hear(&mut self) -> anyhow::Result<Parts> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).context("read its answer")?;
+        if line.is_empty() {
+            bail!("it has ended with {}", self.process.wait()?);
+        }
+        match serde_json::from_str(&line).with_context(|| format!("no answer: {line}"))? {
+            Answer::Done(parts) => Ok(parts),
+            Answer::Failed(text) => bail!(text),
+        }
+    }
+
+    /// Lets it end. What is mounted stays so.
+    pub(crate) fn end(mut self) -> anyhow::Result<()> {
+        self.ask(&Command::Leave)?;
+        let status = self.process.wait()?;
+        if !status.success() {
+            bail!("{} has ended with {status}", self.system);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

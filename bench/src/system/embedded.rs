@@ -1,0 +1,227 @@
+//! windlass as a program has it that embeds the crate.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use k8s_openapi::api::core::v1::Pod;
+use tokio::{runtime::Runtime, task::JoinSet};
+use windlass::{Node, memory::Object, node::Change};
+use windlass_core::ids::PodUid;
+
+use super::Places;
+use crate::{
+    emptied::Emptied,
+    pods,
+    process::Process,
+    protocol::{Answer, Changed, Command, Serves},
+    times::{self, Alone, Stretch, percentiles},
+};
+
+pub(crate) struct Embedded {
+    places: Places,
+    runtime: Runtime,
+    node: Option<Node>,
+    pods: Vec<PodUid>,
+    prepared: Option<Prepared>,
+}
+
+/// A change to come.
+enum Prepared {
+    Object(Object),
+    Pods(Vec<Arc<Pod>>),
+}
+
+/// What is waited for.
+#[derive(Clone, Copy)]
+enum Goal {
+    Ready,
+    Gone,
+}
+
+impl Embedded {
+    pub(crate) fn new(places: Places) -> anyhow::Result<Self> {
+        // The node works on threads of its own; this runtime only waits for it.
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        Ok(Self { places, runtime, node: None, pods: Vec::new(), prepared: None })
+    }
+
+    fn start(&mut self) -> anyhow::Result<Node> {
+        let builder = Node::builder(self.places.node()).runtime_directory(&self.places.run);
+        let node = builder.node_name("node-1").start().context("start the node")?;
+        self.node = Some(node.clone());
+        Ok(node)
+    }
+
+    fn node(&self) -> anyhow::Result<&Node> {
+        self.node.as_ref().context("it was not started")
+    }
+
+    /// Gives a node all that pods name.
+    fn give_objects(node: &Node) -> anyhow::Result<()> {
+        node.update_object(pods::config_map_object(0)?);
+        node.update_object(pods::secret_object(0)?);
+        Ok(())
+    }
+
+    /// Waits until disk and sources are known.
+    fn synced(&self, node: &Node) -> anyhow::Result<()> {
+        let mut changes = node.changes_since_start().context("somebody else listens")?;
+        self.runtime.block_on(async {
+            loop {
+                match changes.next().await {
+                    Some(Change::Synced) => return Ok(()),
+                    // It may have been among them.
+                    Some(Change::Missed(_)) if node.volumes_in_use().await.is_some() => return Ok(()),
+                    Some(_) => {}
+                    None => bail!("the node has ended"),
+                }
+            }
+        })
+    }
+
+    /// How long each takes, from a moment on.
+    fn wait(&self, goal: Goal, began: Instant) -> anyhow::Result<Vec<Duration>> {
+        let node = self.node()?;
+        self.runtime.block_on(async {
+            let mut waiting = JoinSet::new();
+            for uid in self.pods.iter().cloned() {
+                let node = node.clone();
+                waiting.spawn(async move {
+                    reach(&node, &uid, goal).await?;
+                    anyhow::Ok(began.elapsed())
+                });
+            }
+            let mut times = Vec::new();
+            while let Some(time) = waiting.join_next().await {
+                times.push(time??);
+            }
+            Ok(times)
+        })
+    }
+
+    fn one(&self, count: usize) -> anyhow::Result<Answer> {
+        let node = self.node()?;
+        let mut alone = Alone::default();
+        for index in 0..count {
+            let pod = pods::pod_object(pods::ALONE + index, None)?;
+            let began = Instant::now();
+            let uid = node.add_pod(pod)?;
+            self.runtime.block_on(reach(node, &uid, Goal::Ready))?;
+            let ready = began.elapsed();
+            let began = Instant::now();
+            node.remove_pod(&uid);
+            self.runtime.block_on(reach(node, &uid, Goal::Gone))?;
+            alone.note(ready, began.elapsed());
+        }
+        Ok(Answer::parts(alone.figures()))
+    }
+
+    fn up(&mut self, count: usize, labels: bool) -> anyhow::Result<Answer> {
+        let wanted = wanted(count, labels.then_some(0))?;
+        let node = self.node()?.clone();
+        let stretch = Stretch::begin(Process::Own)?;
+        self.pods = wanted.into_iter().map(|it| node.add_pod(it)).collect::<Result<_, _>>()?;
+        let times = self.wait(Goal::Ready, stretch.began)?;
+        let mut figures = stretch.end()?;
+        percentiles(&mut figures, times);
+        Process::Own.memory(&mut figures)?;
+        Ok(Answer::all(figures))
+    }
+
+    fn down(&mut self) -> anyhow::Result<Answer> {
+        let node = self.node()?;
+        let emptied = Emptied::watch(&self.places.pods())?;
+        let stretch = Stretch::begin(Process::Own)?;
+        for uid in &self.pods {
+            node.remove_pod(uid);
+        }
+        let times = self.wait(Goal::Gone, stretch.began)?;
+        emptied.wait()?;
+        let mut figures = stretch.end()?;
+        percentiles(&mut figures, times);
+        self.pods.clear();
+        Ok(Answer::all(figures))
+    }
+
+    fn restart(&mut self, count: usize) -> anyhow::Result<Answer> {
+        let wanted = wanted(count, None)?;
+        let stretch = Stretch::begin(Process::Own)?;
+        let node = self.start()?;
+        Self::give_objects(&node)?;
+        self.pods = wanted.into_iter().map(|it| node.add_pod(it)).collect::<Result<_, _>>()?;
+        node.complete();
+        self.synced(&node)?;
+        let synced = stretch.end()?;
+        let times = self.wait(Goal::Ready, stretch.began)?;
+        let mut verified = stretch.end()?;
+        percentiles(&mut verified, times);
+        Process::Own.memory(&mut verified)?;
+        Ok(Answer::parts([("synced", synced), ("verified", verified)]))
+    }
+
+    fn prepare(&self, what: Changed, round: u32) -> anyhow::Result<Prepared> {
+        Ok(match what {
+            Changed::ConfigMap => Prepared::Object(pods::config_map_object(round)?.into()),
+            Changed::Secret => Prepared::Object(pods::secret_object(round)?.into()),
+            Changed::Labels => Prepared::Pods(wanted(self.pods.len(), Some(round))?),
+        })
+    }
+
+    fn change(&mut self) -> anyhow::Result<Answer> {
+        let node = self.node.as_ref().context("it was not started")?;
+        match self.prepared.take().context("nothing was prepared")? {
+            Prepared::Object(object) => node.update_object(object),
+            Prepared::Pods(pods) => {
+                for pod in pods {
+                    node.add_pod(pod)?;
+                }
+            }
+        }
+        Ok(Answer::nothing())
+    }
+}
+
+impl Serves for Embedded {
+    fn handle(&mut self, command: Command) -> anyhow::Result<Answer> {
+        match command {
+            Command::Start => {
+                let node = self.start()?;
+                Self::give_objects(&node)?;
+                node.complete();
+                self.synced(&node)?;
+                Ok(Answer::nothing())
+            }
+            Command::Restart { pods } => self.restart(pods),
+            Command::One { count } => self.one(count),
+            Command::Up { pods, labels } => self.up(pods, labels),
+            Command::Down => self.down(),
+            Command::Idle { seconds } => Ok(Answer::all(times::idle(Process::Own, seconds)?)),
+            Command::Prepare { what, round } => {
+                self.prepared = Some(self.prepare(what, round)?);
+                Ok(Answer::nothing())
+            }
+            Command::Change => self.change(),
+            Command::Leave => {
+                let node = self.node.take().context("it was not started")?;
+                self.runtime.block_on(node.stop(Duration::from_secs(60)));
+                Ok(Answer::nothing())
+            }
+        }
+    }
+}
+
+/// The pods of a burst, made before anything is measured.
+fn wanted(count: usize, labels: Option<u32>) -> anyhow::Result<Vec<Arc<Pod>>> {
+    (0..count).map(|it| Ok(Arc::new(pods::pod_object(it, labels)?))).collect()
+}
+
+async fn reach(node: &Node, uid: &PodUid, goal: Goal) -> anyhow::Result<()> {
+    match goal {
+        Goal::Ready => drop(node.ready(uid).await?),
+        Goal::Gone => node.gone(uid).await?,
+    }
+    Ok(())
+}

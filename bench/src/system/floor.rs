@@ -1,0 +1,139 @@
+//! The floor: the directories, files, links and mounts of a pod made and removed by bare system calls, and nothing else.
+//!
+//! No checks, no records, nobody to tell; the threads are as many as do it fastest here. Nothing that leaves the same on
+//! disk can be faster by much.
+
+mod bare;
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use rustix::fs::Mode;
+
+use super::Places;
+use crate::{
+    pods,
+    process::Process,
+    protocol::{Answer, Command, Serves},
+    times::{Alone, Stretch, percentiles},
+};
+
+/// Numbers of threads to choose from.
+const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
+/// How many pods the choice is made with, and how often.
+const SAMPLE: usize = 200;
+const TRIALS: usize = 2;
+
+pub(crate) struct Floor {
+    place: bare::Place,
+    pods: usize,
+    /// The best numbers of threads to make and to remove pods with.
+    up: usize,
+    down: usize,
+}
+
+/// Something that is done with each pod.
+type Work = fn(&bare::Place, usize) -> rustix::io::Result<()>;
+
+impl Floor {
+    pub(crate) fn new(places: &Places) -> anyhow::Result<Self> {
+        // Modes are what is asked for, without another call for each.
+        rustix::process::umask(Mode::empty());
+        let place = bare::Place::new(&places.root).with_context(|| format!("make {}", places.node().display()))?;
+        Ok(Self { place, pods: 0, up: 1, down: 1 })
+    }
+
+    /// Finds out how many threads are best.
+    fn calibrate(&mut self) -> anyhow::Result<()> {
+        let (mut up, mut down) = (Vec::new(), Vec::new());
+        for threads in THREADS.repeat(TRIALS) {
+            let began = Instant::now();
+            self.each(SAMPLE, threads, bare::make)?;
+            let made = Instant::now();
+            self.each(SAMPLE, threads, bare::remove)?;
+            up.push((made - began, threads));
+            down.push((made.elapsed(), threads));
+        }
+        let best = |mut all: Vec<(Duration, usize)>| {
+            all.sort_unstable();
+            all.first().map_or(1, |it| it.1)
+        };
+        (self.up, self.down) = (best(up), best(down));
+        Ok(())
+    }
+
+    /// Does it with so many pods; how long each took from the beginning.
+    fn each(&self, pods: usize, threads: usize, work: Work) -> anyhow::Result<Vec<Duration>> {
+        let next = AtomicUsize::new(0);
+        let began = Instant::now();
+        let one = || {
+            let mut times = Vec::with_capacity(pods);
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= pods {
+                    return Ok(times);
+                }
+                work(&self.place, index)?;
+                times.push(began.elapsed());
+            }
+        };
+        let results: Vec<rustix::io::Result<Vec<Duration>>> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(one)).collect();
+            let own = one();
+            let others = others.into_iter().map(|it| it.join().unwrap_or(Err(rustix::io::Errno::CANCELED)));
+            std::iter::once(own).chain(others).collect()
+        });
+        let mut all = Vec::with_capacity(pods);
+        for times in results {
+            all.extend(times?);
+        }
+        Ok(all)
+    }
+
+    fn measure(&self, pods: usize, threads: usize, work: Work) -> anyhow::Result<Answer> {
+        let stretch = Stretch::begin(Process::Own)?;
+        let times = self.each(pods, threads, work)?;
+        let mut figures = stretch.end()?;
+        figures.threads = Some(threads as f64);
+        percentiles(&mut figures, times);
+        Ok(Answer::all(figures))
+    }
+
+    fn one(&self, count: usize) -> anyhow::Result<Answer> {
+        let mut alone = Alone::default();
+        for index in 0..count {
+            let began = Instant::now();
+            bare::make(&self.place, pods::ALONE + index)?;
+            let made = Instant::now();
+            bare::remove(&self.place, pods::ALONE + index)?;
+            alone.note(made - began, made.elapsed());
+        }
+        Ok(Answer::parts(alone.figures()))
+    }
+}
+
+impl Serves for Floor {
+    fn handle(&mut self, command: Command) -> anyhow::Result<Answer> {
+        match command {
+            Command::Start => {
+                self.calibrate()?;
+                Ok(Answer::nothing())
+            }
+            Command::One { count } => self.one(count),
+            Command::Up { pods, labels: false } => {
+                self.pods = pods;
+                self.measure(pods, self.up, bare::make)
+            }
+            Command::Down => self.measure(self.pods, self.down, bare::remove),
+            Command::Leave => Ok(Answer::nothing()),
+            Command::Up { labels: true, .. }
+            | Command::Restart { .. }
+            | Command::Idle { .. }
+            | Command::Prepare { .. }
+            | Command::Change => bail!("the floor only makes and removes pods"),
+        }
+    }
+}
