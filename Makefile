@@ -25,7 +25,7 @@ PREFIX ?= /usr/local
 
 .PHONY: help
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: setup-demo ## Show volumes of pods come, change and go, on real mounts that nobody else sees
@@ -52,11 +52,6 @@ CHAOS_KILLS := 200
 chaos: setup-build ## Kill the daemon at random moments while pods come and go (KILLS=n SEED=n)
 	@WINDLASS_CHAOS_KILLS=$(or $(KILLS),$(CHAOS_KILLS)) WINDLASS_CHAOS_SEED=$(SEED) \
 	    cargo test --release $(LOCKED) --quiet --package windlass-cli --test chaos
-
-.PHONY: freshness
-freshness: setup-build ## Measure how long a changed manifest takes to reach 200 pods (PODS=n ROUNDS=n)
-	@cargo build --release $(LOCKED) --quiet --package windlass-cli --bins --example freshness
-	@$(or $(CARGO_TARGET_DIR),target)/release/examples/freshness $(if $(PODS),--pods $(PODS)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 .PHONY: golden
 golden: setup-check ## Compare what is mounted with what the kubelet mounts, as root (CASES="name ...")
@@ -97,8 +92,22 @@ deb: $(if $(BINARY),,release) ## Build a Debian package (BINARY=)
 release: setup-build ## Build the program for use
 	@cargo build --release $(LOCKED) --package windlass-cli
 
+# The daemon and what measures it are built together, so that nothing is built twice.
+KUBELET := $(TARGET)/bench/kubelet
+BENCH = $(TARGET)/release/windlass-bench run $(if $(ONLY),--only $(ONLY)) $(if $(SYSTEMS),--systems $(SYSTEMS))
+# What was measured in a hurry, or in part, does not go to the documentation unless DOCS says where.
+BENCH_DOCS = $(or $(DOCS),$(if $(QUICK)$(ONLY)$(SYSTEMS),,docs))
+
 .PHONY: bench
-bench: setup-build ## Measure the engine and print a table
+bench: setup-bench ## Measure windlass beside the kubelet and bare system calls, as root (QUICK=1, ONLY=work,..., SYSTEMS=name,...)
+	@cargo build --release $(LOCKED) --package windlass-cli --package windlass-bench
+	@mkdir -p $(dir $(KUBELET))
+	@go build -C bench/kubelet -o $(abspath $(KUBELET)) .
+	@$(BENCH) $(if $(QUICK),--quick) $(if $(BENCH_DOCS),--docs $(BENCH_DOCS))
+	@$(if $(QUICK)$(ONLY)$(SYSTEMS),,$(MAKE) --no-print-directory bench-engine)
+
+.PHONY: bench-engine
+bench-engine: setup-build ## Measure the engine alone
 	@cargo bench $(LOCKED) --quiet --package windlass-core --bench engine
 
 .PHONY: audit
@@ -143,6 +152,6 @@ deny:
 
 # What the commands need. Quick and silent when it is there.
 
-.PHONY: setup-build setup-demo setup-check
-setup-build setup-demo setup-check: setup-%:
+.PHONY: setup-build setup-demo setup-check setup-bench
+setup-build setup-demo setup-check setup-bench: setup-%:
 	@scripts/setup.sh $*

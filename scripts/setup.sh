@@ -3,7 +3,8 @@
 #
 #   scripts/setup.sh build    Rust, a C compiler and linker, certificates for crates.io
 #   scripts/setup.sh demo     the same, and what the demo needs
-#   scripts/setup.sh check    the same, rustfmt and clippy, and for root what its tests need
+#   scripts/setup.sh bench    the same as build, and what the kubelet's volume manager is built with
+#   scripts/setup.sh check    the same as build, rustfmt and clippy, and for root what its tests need
 #
 # What Debian and Ubuntu have as a package is installed when this runs as root; otherwise it is named with the command
 # that installs it. Rust is installed only where there is none and the package is new enough: which toolchain a machine
@@ -174,9 +175,37 @@ demo() {
     [ $# -eq 0 ] || install_packages "$@"
 }
 
+# The kubelet's volume manager is written in Go. A Go of at least 1.21 that is too old fetches the one that go.mod asks for
+# by itself, unless GOTOOLCHAIN forbids it.
+go_wanted=$(sed -n 's/^go \([0-9.]*\)$/\1/p' bench/kubelet/go.mod)
+
+# go_version: that of the Go that builds bench/kubelet.
+go_version() { (cd bench/kubelet && go env GOVERSION) 2>/dev/null | sed -n 's/^go\([0-9][0-9.]*\).*/\1/p'; }
+
+fail_for_go() {
+    fail "$1" "Building the kubelet's volume manager needs Go $go_wanted or newer, or Go 1.21 or newer that may fetch it" \
+        "from the module proxy (proxy.golang.org): https://go.dev/dl has the newest, and this installs it:" \
+        "curl -sSfL https://go.dev/dl/go$go_wanted.linux-amd64.tar.gz | sudo tar -C /usr/local -xz && export PATH=\$PATH:/usr/local/go/bin" \
+        "Without the kubelet: make bench is not possible, but windlass-bench run --systems floor,windlass,windlass-embedded is."
+}
+
+golang() {
+    if ! have go; then
+        # What the installer of go.dev leaves off the PATH.
+        [ ! -x /usr/local/go/bin/go ] || fail "go is in /usr/local/go/bin, which is not on the PATH:" \
+            'export PATH=$PATH:/usr/local/go/bin'
+        have apt-get || fail_for_go "go is not installed"
+        install_packages golang-go
+    fi
+    at_least "$(go_version || true)" "$go_wanted" ||
+        fail_for_go "$(command -v go) is too old: $(GOTOOLCHAIN=local go version 2>&1)"
+    have setpriv || install_packages util-linux
+}
+
 case ${1:-} in
     build) rust; system ;;
     demo) rust; system; demo ;;
+    bench) rust; system; golang ;;
     check) rust; system; lints; filesystems; golden; containers ;;
-    *) fail "usage: scripts/setup.sh build|demo|check" ;;
+    *) fail "usage: scripts/setup.sh build|demo|bench|check" ;;
 esac

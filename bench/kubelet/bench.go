@@ -47,6 +47,9 @@ func (b *bench) handle(ctx context.Context, c command) (parts, error) {
 		return b.down(ctx)
 	case "idle":
 		return b.idle(time.Duration(c.Seconds * float64(time.Second)))
+	case "cost":
+		used := ms(cpu())
+		return parts{"all": {CPU: &used}}, nil
 	case "prepare":
 		return b.prepare(c.What, c.Round)
 	case "change":

@@ -2,6 +2,7 @@
 // benchmark: a command a line on standard input, an answer a line on standard output, as bench/src/protocol.rs says.
 //
 //	kubelet --root DIR
+//	kubelet --version
 //
 // Objects are served from memory and nothing but volumes is done, so a comparison favors it.
 package main
@@ -16,6 +17,8 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
+	"strings"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
@@ -49,11 +52,28 @@ func init() {
 
 func main() {
 	root := flag.String("root", "", "the directory of everything that it makes")
+	version := flag.Bool("version", false, "print the versions and exit")
 	flag.Parse()
+	if *version {
+		fmt.Println(versions())
+		return
+	}
 	if err := serve(*root); err != nil {
 		fmt.Fprintln(os.Stderr, "kubelet:", err)
 		os.Exit(1)
 	}
+}
+
+// versions tells which kubelet this is, and what it was built with.
+func versions() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if module.Path == "k8s.io/kubernetes" {
+				return fmt.Sprintf("kubelet %s, %s", strings.TrimPrefix(module.Version, "v"), info.GoVersion)
+			}
+		}
+	}
+	return "kubelet of an unknown version"
 }
 
 func serve(root string) error {

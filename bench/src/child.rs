@@ -4,9 +4,11 @@ use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Write},
     process::{self, ChildStdin, ChildStdout, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::{
     protocol::{ALL, Answer, Command, Figures},
@@ -19,36 +21,45 @@ pub(crate) struct Child {
     process: process::Child,
     commands: ChildStdin,
     answers: BufReader<ChildStdout>,
+    patience: Duration,
 }
 
 /// What was measured, by part.
 pub(crate) type Parts = BTreeMap<String, Figures>;
 
+/// A system took longer for something than it may.
+#[derive(Debug)]
+pub(crate) struct TooLong(pub(crate) Duration);
+
+impl std::fmt::Display for TooLong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "not done after {:?}", self.0)
+    }
+}
+
+impl std::error::Error for TooLong {}
+
 impl Child {
-    /// Starts a system that has all it makes in this directory.
-    pub(crate) fn start(system: System, places: &Places) -> anyhow::Result<Self> {
-        let mut command = system.command(places)?;
+    /// Starts a system that has all it makes at these places and may take so long for each thing that it is told.
+    pub(crate) fn start(system: System, places: &Places, options: &[&str], patience: Duration) -> anyhow::Result<Self> {
+        let mut command = system.command(places, options)?;
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut process = spawned.with_context(|| format!("start {system}"))?;
         let commands = process.stdin.take().context("no standard input")?;
         let answers = BufReader::new(process.stdout.take().context("no standard output")?);
-        Ok(Self { system, process, commands, answers })
+        Ok(Self { system, process, commands, answers, patience })
     }
 
     /// Has something done, and tells what was measured.
     pub(crate) fn ask(&mut self, command: &Command) -> anyhow::Result<Parts> {
-        self.exchange(command).with_context(|| format!("{}: {command:?}", self.system))
+        let answer = self.tell(command).and_then(|()| self.hear());
+        answer.with_context(|| format!("{}: {command:?}", self.system))
     }
 
     /// Has something done that is measured as a whole.
     pub(crate) fn measure(&mut self, command: &Command) -> anyhow::Result<Figures> {
         let mut parts = self.ask(command)?;
         parts.remove(ALL).with_context(|| format!("{}: {command:?}: nothing was measured", self.system))
-    }
-
-    fn exchange(&mut self, command: &Command) -> anyhow::Result<Parts> {
-        self.tell(command)?;
-        self.hear()
     }
 
     /// Has something done, without waiting for the answer.
@@ -60,6 +71,12 @@ impl Child {
 
     /// Waits for the answer to what it was told.
     pub(crate) fn hear(&mut self) -> anyhow::Result<Parts> {
+        // There is one answer to each command, so nothing is left of an earlier one.
+        let patience = Timespec::try_from(self.patience)?;
+        let mut ready = [PollFd::new(self.answers.get_ref(), PollFlags::IN)];
+        if rustix::event::poll(&mut ready, Some(&patience))? == 0 {
+            return Err(TooLong(self.patience).into());
+        }
         let mut line = String::new();
         self.answers.read_line(&mut line).context("read its answer")?;
         if line.is_empty() {

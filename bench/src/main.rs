@@ -1,13 +1,25 @@
 //! Measures windlass, the kubelet's volume manager and the bare system calls on the same work, on the same machine.
+//!
+//! `run` plays scenes (`scene.rs`) as a plan says (`plan.rs`). Each system (`system/`, and `kubelet/` in Go) is a child
+//! process that serves one protocol (`protocol.rs`), all in a mount namespace of their own (`namespace.rs`) and watched over
+//! by a process that cleans up (`supervise.rs`).
 
 mod child;
 mod emptied;
+mod foreign;
+mod goals;
 mod inotify;
 mod namespace;
+mod plan;
 mod pods;
 mod process;
 mod protocol;
 mod quick;
+mod report;
+mod results;
+mod run;
+mod scene;
+mod supervise;
 mod system;
 mod times;
 
@@ -15,6 +27,7 @@ use clap::{Parser, Subcommand};
 
 /// Measures windlass beside the kubelet and the bare system calls.
 #[derive(Parser, Debug)]
+#[command(version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -22,6 +35,8 @@ struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Measure everything and print a table
+    Run(run::Run),
     /// Print a few figures of a few systems, for those who work on them
     Quick(quick::Quick),
     /// Serve one of the systems on the standard streams
@@ -31,6 +46,7 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
+        Command::Run(run) => run.run(),
         Command::Quick(quick) => quick.run(),
         Command::System(serve) => serve.run(),
     }

@@ -41,6 +41,8 @@ pub(crate) enum Command {
         /// For how long.
         seconds: f64,
     },
+    /// Tell the processor time taken so far.
+    Cost,
     /// Get ready to change an object, or the pods.
     Prepare {
         /// What changes.

@@ -4,9 +4,10 @@ use clap::Args;
 
 use crate::{
     child::Child,
-    namespace,
+    namespace::{self, Stage},
     protocol::{Command, Figures},
     system::System,
+    times::PATIENCE,
 };
 
 /// A few figures of a few systems, for those who work on them.
@@ -36,10 +37,10 @@ impl Quick {
             "{:18} {:6} {:>9} {:>9} {:>9} {:>9} {:>9}",
             "", "", "wall ms", "cpu ms", "p50 ms", "p99 ms", "rss MiB"
         );
-        for round in 0..self.rounds {
+        for _ in 0..self.rounds {
             for system in &self.systems {
-                let places = namespace::places(&format!("{system}-{round}"), None)?;
-                let mut child = Child::start(*system, &places)?;
+                let stage = Stage::set("stage", None)?;
+                let mut child = Child::start(*system, stage.places(), &[], PATIENCE)?;
                 child.ask(&Command::Start)?;
                 for (part, figures) in child.ask(&Command::One { count: self.alone })? {
                     line(*system, &part, &figures);

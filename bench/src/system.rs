@@ -21,6 +21,8 @@ pub(crate) enum System {
     /// The crate in a process
     #[value(name = "windlass-embedded", alias = "embedded")]
     Embedded,
+    /// The kubelet's volume manager
+    Kubelet,
 }
 
 impl System {
@@ -30,15 +32,31 @@ impl System {
             Self::Floor => "floor",
             Self::Windlass => "windlass",
             Self::Embedded => "windlass-embedded",
+            Self::Kubelet => "kubelet",
         }
     }
 
     /// What starts it.
-    pub(crate) fn command(self, places: &Places) -> anyhow::Result<process::Command> {
-        let own = std::env::current_exe().context("find this program")?;
-        let mut command = process::Command::new(own);
-        command.args(["system", self.name(), "--root"]).arg(&places.root).arg("--run").arg(&places.run);
+    pub(crate) fn command(self, places: &Places, options: &[&str]) -> anyhow::Result<process::Command> {
+        let mut command = match self {
+            Self::Kubelet => process::Command::new(kubelet()?),
+            Self::Floor | Self::Windlass | Self::Embedded => {
+                let mut command = process::Command::new(std::env::current_exe().context("find this program")?);
+                command.args(["system", self.name(), "--run"]).arg(&places.run);
+                command
+            }
+        };
+        command.arg("--root").arg(&places.root).args(options);
         Ok(command)
+    }
+
+    /// Says what is missing to start it.
+    pub(crate) fn check(self) -> anyhow::Result<()> {
+        match self {
+            Self::Floor | Self::Embedded => Ok(()),
+            Self::Windlass => windlass().map(drop),
+            Self::Kubelet => kubelet().map(drop),
+        }
     }
 }
 
@@ -46,6 +64,27 @@ impl fmt::Display for System {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// The daemon's program, which is built beside this one.
+pub(crate) fn windlass() -> anyhow::Result<PathBuf> {
+    built(std::env::current_exe().context("find this program")?.with_file_name("windlass"))
+}
+
+/// The kubelet's program, which is built where the results go.
+fn kubelet() -> anyhow::Result<PathBuf> {
+    built(output()?.join("kubelet"))
+}
+
+fn built(path: PathBuf) -> anyhow::Result<PathBuf> {
+    ensure!(path.exists(), "{} is not there; `make bench` builds it", path.display());
+    Ok(path)
+}
+
+/// Where results go, beside where cargo builds.
+pub(crate) fn output() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("find this program")?;
+    Ok(own.ancestors().nth(2).context("this program is not where cargo builds it")?.join("bench"))
 }
 
 /// Where a system has what it makes.
@@ -85,22 +124,23 @@ pub(crate) struct Serve {
 
     #[command(flatten)]
     places: Places,
+
+    /// Let the daemon wait before it believes that a manifest is gone, as it does by default
+    #[arg(long)]
+    wait_before_removal: bool,
 }
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let Self { system, places } = self;
+        let Self { system, places, wait_before_removal } = self;
         match system {
             System::Floor => serve(floor::Floor::new(&places)?),
-            System::Windlass => serve(daemon::Daemon::new(places, beside("windlass")?, None)?),
+            System::Windlass => {
+                let delay = if wait_before_removal { None } else { Some("0s") };
+                serve(daemon::Daemon::new(places, windlass()?, delay)?)
+            }
             System::Embedded => serve(embedded::Embedded::new(places)?),
+            System::Kubelet => anyhow::bail!("the kubelet is a program of its own"),
         }
     }
-}
-
-/// A program that was built with this one.
-fn beside(name: &str) -> anyhow::Result<PathBuf> {
-    let path = std::env::current_exe().context("find this program")?.with_file_name(name);
-    ensure!(path.exists(), "{} is not there; `make bench` builds it", path.display());
-    Ok(path)
 }

@@ -71,6 +71,11 @@ impl Alone {
     }
 }
 
+/// The processor time that a process has taken so far.
+pub(crate) fn cost(process: Process) -> anyhow::Result<Figures> {
+    Ok(Figures { cpu_ms: Some(milliseconds(process.usage()?.since_birth())), ..Figures::default() })
+}
+
 /// Watches a process that has nothing to do.
 pub(crate) fn idle(process: Process, seconds: f64) -> anyhow::Result<Figures> {
     ensure!(seconds > 0.0, "doing nothing takes time");

@@ -24,7 +24,7 @@ use self::running::Running;
 pub(crate) struct Daemon {
     places: Places,
     program: PathBuf,
-    removal_delay: Option<String>,
+    removal_delay: Option<&'static str>,
     running: Option<Running>,
     pods: usize,
     prepared: Option<Changed>,
@@ -36,7 +36,7 @@ const KEYS: &str = "keys.json";
 
 impl Daemon {
     /// A daemon that believes a manifest gone after so long; after its default if nothing is said.
-    pub(crate) fn new(places: Places, program: PathBuf, removal_delay: Option<String>) -> anyhow::Result<Self> {
+    pub(crate) fn new(places: Places, program: PathBuf, removal_delay: Option<&'static str>) -> anyhow::Result<Self> {
         for directory in ["manifests", "prepared"] {
             let path = places.root.join(directory);
             fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
@@ -45,7 +45,7 @@ impl Daemon {
     }
 
     fn start(&mut self) -> anyhow::Result<&mut Running> {
-        let running = Running::start(&self.program, &self.places, self.removal_delay.as_deref())?;
+        let running = Running::start(&self.program, &self.places, self.removal_delay)?;
         Ok(self.running.insert(running))
     }
 
@@ -126,8 +126,7 @@ impl Daemon {
         self.pods = count;
         let began = Instant::now();
         let figures = |process: Process| -> anyhow::Result<Figures> {
-            let cpu_ms = Some(milliseconds(process.usage()?.since_birth()));
-            Ok(Figures { wall_ms: Some(milliseconds(began.elapsed())), cpu_ms, ..Figures::default() })
+            Ok(Figures { wall_ms: Some(milliseconds(began.elapsed())), ..times::cost(process)? })
         };
         self.start()?;
         let process = self.process()?;
@@ -175,6 +174,7 @@ impl Serves for Daemon {
             Command::Up { pods, labels } => self.up(pods, labels),
             Command::Down => self.down(),
             Command::Idle { seconds } => Ok(Answer::all(times::idle(self.process()?, seconds)?)),
+            Command::Cost => Ok(Answer::all(times::cost(self.process()?)?)),
             Command::Prepare { what, round } => self.prepare_change(what, round),
             Command::Change => self.change(),
             Command::Leave => {

@@ -199,6 +199,7 @@ impl Serves for Embedded {
             Command::Up { pods, labels } => self.up(pods, labels),
             Command::Down => self.down(),
             Command::Idle { seconds } => Ok(Answer::all(times::idle(Process::Own, seconds)?)),
+            Command::Cost => Ok(Answer::all(times::cost(Process::Own)?)),
             Command::Prepare { what, round } => {
                 self.prepared = Some(self.prepare(what, round)?);
                 Ok(Answer::nothing())

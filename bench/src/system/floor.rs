@@ -132,6 +132,7 @@ impl Serves for Floor {
             Command::Up { labels: true, .. }
             | Command::Restart { .. }
             | Command::Idle { .. }
+            | Command::Cost
             | Command::Prepare { .. }
             | Command::Change => bail!("the floor only makes and removes pods"),
         }

@@ -1,0 +1,69 @@
+//! What is told of the results: a table on the terminal, files for programs, and a part of the documentation.
+
+mod docs;
+mod machine;
+mod plot;
+mod table;
+
+use std::{fs, path::Path, time::Duration};
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::{goals, results::Results};
+
+use self::{machine::Machine, table::Table};
+
+/// A whole run, for those who want to look at it again.
+#[derive(Serialize)]
+struct Everything<'a> {
+    machine: &'a Machine,
+    quick: bool,
+    took_seconds: f64,
+    notes: &'a [String],
+    results: Vec<crate::results::Rounds<'a>>,
+}
+
+/// Prints the table and writes the files: into the directory of results, and into that of the documentation if it is named.
+pub(crate) fn report(
+    results: &Results,
+    quick: bool,
+    took: Duration,
+    output: &Path,
+    docs: Option<&Path>,
+) -> anyhow::Result<()> {
+    let machine = Machine::this();
+    let (works, goals) = (Table::of_works(results), Table::of_goals(&goals::verdicts(results)));
+    println!("{}\n\n{}\n{}", machine.text(), works.for_terminal(), goals.for_terminal());
+    for note in &results.notes {
+        println!("{note}");
+    }
+    write(&output.join("results.json"), &serde_json::to_string_pretty(&results.lines())?)?;
+    let everything = Everything {
+        machine: &machine,
+        quick,
+        took_seconds: took.as_secs_f64(),
+        notes: &results.notes,
+        results: results.all(),
+    };
+    write(&output.join("rounds.json"), &serde_json::to_string_pretty(&everything)?)?;
+    println!("{} has these figures, rounds.json beside it those of every round", output.join("results.json").display());
+    if let Some(directory) = docs {
+        if let Some(picture) = plot::growth(results) {
+            write(&directory.join("pictures/growth.svg"), &picture)?;
+        }
+        let page = directory.join("performance.md");
+        let text = fs::read_to_string(&page).with_context(|| format!("read {}", page.display()))?;
+        let part = docs::part(&machine, &works, &goals, &results.notes, took);
+        let text = docs::replace(&text, &part).with_context(|| format!("write into {}", page.display()))?;
+        write(&page, &text)?;
+        println!("{} has the same tables", page.display());
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let directory = path.parent().context("a file is in a directory")?;
+    fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))?;
+    fs::write(path, format!("{}\n", text.trim_end())).with_context(|| format!("write {}", path.display()))
+}

@@ -1,0 +1,200 @@
+//! What is measured: scenes, which a system plays in a process of its own, and the works that each gives figures for.
+
+mod fresh;
+mod unmounted;
+
+use std::time::Duration;
+
+use crate::{
+    child::{Child, Parts},
+    namespace::{Disk, Stage},
+    protocol::{Changed, Command, Figures},
+    system::System,
+};
+
+/// Something that systems are measured at.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Scene {
+    /// Pods that come and go alone.
+    Alone {
+        /// How many.
+        count: usize,
+    },
+    /// The same, of a daemon that waits before it believes that a manifest is gone, as it does unless it is told otherwise.
+    AloneByDefault {
+        /// How many.
+        count: usize,
+    },
+    /// The same, among mounts of others.
+    AloneAmong {
+        /// How many pods.
+        count: usize,
+        /// How many mounts.
+        mounts: usize,
+    },
+    /// Pods that come and go at once, and stay for a while.
+    Burst {
+        /// How many.
+        pods: usize,
+        /// For how many seconds.
+        idle: Option<f64>,
+    },
+    /// The same, and named by the number of their volumes.
+    Volumes {
+        /// How many pods.
+        pods: usize,
+    },
+    /// Pods that come at once, to see how the cost of each grows.
+    Growth {
+        /// How many.
+        pods: usize,
+    },
+    /// Pods that stay for a while, and a restart over them.
+    Restart {
+        /// How many.
+        pods: usize,
+        /// For how many seconds.
+        idle: Option<f64>,
+    },
+    /// Something that pods show changes.
+    Change {
+        /// What.
+        what: Changed,
+        /// How many pods.
+        pods: usize,
+        /// How often.
+        times: u32,
+    },
+    /// A mount is removed behind everybody's back.
+    Unmounted {
+        /// How often.
+        times: usize,
+        /// How long it may take to be noticed.
+        within: Duration,
+    },
+}
+
+/// What a scene has given: works with their figures.
+pub(crate) type Given = Vec<(String, Figures)>;
+
+/// Volumes that a pod has.
+pub(crate) const VOLUMES: usize = 4;
+
+impl Scene {
+    /// Who can play it.
+    pub(crate) fn systems(&self) -> &'static [System] {
+        use System::{Embedded, Floor, Kubelet, Windlass};
+        match self {
+            Self::Alone { .. } | Self::Burst { .. } | Self::Volumes { .. } | Self::Growth { .. } => {
+                &[Floor, Windlass, Embedded, Kubelet]
+            }
+            Self::AloneByDefault { .. } => &[Windlass],
+            Self::AloneAmong { .. } | Self::Restart { .. } | Self::Change { .. } | Self::Unmounted { .. } => {
+                &[Windlass, Embedded, Kubelet]
+            }
+        }
+    }
+
+    /// The works that it gives figures for.
+    pub(crate) fn works(&self, disk: Disk) -> Vec<String> {
+        let names = match self {
+            Self::Alone { .. } => vec!["one-pod".into(), "one-pod-gone".into()],
+            Self::AloneByDefault { .. } => vec!["one-pod-gone-default".into()],
+            Self::AloneAmong { mounts, .. } => vec![format!("foreign-{mounts}")],
+            Self::Burst { pods, idle } => {
+                let mut names = vec![format!("up-{pods}"), format!("down-{pods}")];
+                if idle.is_some() {
+                    names.insert(1, format!("idle-{pods}"));
+                }
+                names
+            }
+            Self::Volumes { pods } => {
+                let count = pods * VOLUMES;
+                vec![format!("volumes-{count}"), format!("volumes-{count}-down")]
+            }
+            Self::Growth { pods } => vec![format!("growth-{pods}")],
+            Self::Restart { pods, idle } => {
+                let mut names = vec![format!("restart-{pods}-synced"), format!("restart-{pods}-verified")];
+                if idle.is_some() {
+                    names.insert(0, format!("idle-{pods}"));
+                }
+                names
+            }
+            Self::Change { what, pods, .. } => vec![match what {
+                Changed::ConfigMap => format!("configmap-{pods}"),
+                Changed::Secret => format!("secret-{pods}"),
+                Changed::Labels => format!("labels-{pods}"),
+            }],
+            Self::Unmounted { .. } => vec!["unmount-noticed".into()],
+        };
+        let suffix = match disk {
+            Disk::Memory => "",
+            Disk::Real => "-disk",
+        };
+        names.into_iter().map(|it| it + suffix).collect()
+    }
+
+    /// Has a system play it.
+    pub(crate) fn play(&self, system: System, stage: &Stage, patience: Duration) -> anyhow::Result<Given> {
+        let options: &[&str] = match self {
+            Self::AloneByDefault { .. } => &["--wait-before-removal"],
+            _ => &[],
+        };
+        let mut child = Child::start(system, stage.places(), options, patience)?;
+        child.ask(&Command::Start)?;
+        // In the order of the works; what a system cannot be measured at is left out.
+        let figures: Vec<Option<Figures>> = match self {
+            Self::Alone { count } => take(child.ask(&Command::One { count: *count })?, &["ready", "gone"]),
+            Self::AloneByDefault { count } => take(child.ask(&Command::One { count: *count })?, &["gone"]),
+            Self::AloneAmong { count, .. } => take(child.ask(&Command::One { count: *count })?, &["ready"]),
+            Self::Burst { pods, idle } => {
+                let up = child.measure(&up(*pods))?;
+                let mut all = vec![Some(up)];
+                if let Some(seconds) = idle {
+                    all.push(doing_nothing(&mut child, system, *seconds)?);
+                }
+                all.push(Some(child.measure(&Command::Down)?));
+                all
+            }
+            Self::Volumes { pods } => vec![Some(child.measure(&up(*pods))?), Some(child.measure(&Command::Down)?)],
+            Self::Growth { pods } => vec![Some(child.measure(&up(*pods))?)],
+            Self::Restart { pods, idle } => {
+                child.ask(&up(*pods))?;
+                let mut all = Vec::new();
+                if let Some(seconds) = idle {
+                    all.push(doing_nothing(&mut child, system, *seconds)?);
+                }
+                child.end()?;
+                child = Child::start(system, stage.places(), options, patience)?;
+                all.extend(take(child.ask(&Command::Restart { pods: *pods })?, &["synced", "verified"]));
+                all
+            }
+            Self::Change { what, pods, times } => {
+                vec![Some(fresh::measure(&mut child, stage.places(), *what, *pods, *times)?)]
+            }
+            Self::Unmounted { times, within } => {
+                child.ask(&up(1))?;
+                vec![unmounted::measure(stage.places(), *times, *within)?]
+            }
+        };
+        child.end()?;
+        let works = self.works(stage.disk()).into_iter().zip(figures);
+        Ok(works.filter_map(|(work, figures)| Some((work, figures?))).collect())
+    }
+}
+
+fn up(pods: usize) -> Command {
+    Command::Up { pods, labels: false }
+}
+
+fn take(mut parts: Parts, names: &[&str]) -> Vec<Option<Figures>> {
+    names.iter().map(|it| parts.remove(*it)).collect()
+}
+
+/// The floor has nobody who could be idle.
+fn doing_nothing(child: &mut Child, system: System, seconds: f64) -> anyhow::Result<Option<Figures>> {
+    match system {
+        System::Floor => Ok(None),
+        System::Windlass | System::Embedded | System::Kubelet => Ok(Some(child.measure(&Command::Idle { seconds })?)),
+    }
+}

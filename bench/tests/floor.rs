@@ -1,0 +1,147 @@
+//! The floor must leave on disk what windlass leaves there, or it would be a floor of something else.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+#[path = "../../crates/windlass/tests/real/enter.rs"]
+mod enter;
+
+fn main() {
+    let arguments = Arguments::from_args();
+    // While there is one thread.
+    if let Err(error) = enter::enter() {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+    let trials = vec![
+        Trial::test("the_floor_makes_what_windlass_makes", || compare("made")),
+        Trial::test("the_floor_removes_what_windlass_removes", || removed("removed")),
+    ];
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// A system, as the harness starts it. It is killed if nobody ends it.
+struct System {
+    process: Child,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    pods: PathBuf,
+}
+
+impl System {
+    fn start(name: &str, test: &str) -> Result<Self, Failed> {
+        let base = Path::new(enter::BASE).join(test).join(name);
+        let [root, run] = ["root", "run"].map(|it| base.join(it));
+        fs::create_dir_all(&root)?;
+        fs::create_dir_all(&run)?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-bench"));
+        command.args(["system", name, "--root"]).arg(&root).arg("--run").arg(&run);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let commands = process.stdin.take().ok_or("no standard input")?;
+        let answers = BufReader::new(process.stdout.take().ok_or("no standard output")?);
+        let mut system = Self { process, commands, answers, pods: root.join("node/pods") };
+        system.ask(r#"{"command":"start"}"#)?;
+        Ok(system)
+    }
+
+    fn ask(&mut self, command: &str) -> Result<(), Failed> {
+        writeln!(self.commands, "{command}")?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer)?;
+        if answer.starts_with(r#"{"done":"#) { Ok(()) } else { Err(format!("{command}: {answer}").into()) }
+    }
+}
+
+impl Drop for System {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+const UP: &str = r#"{"command":"up","pods":2}"#;
+
+fn compare(test: &str) -> Result<(), Failed> {
+    if !enter::privileged("the comparison of the floor") {
+        return Ok(());
+    }
+    let mut trees = Vec::new();
+    for name in ["floor", "windlass-embedded"] {
+        let mut system = System::start(name, test)?;
+        system.ask(UP)?;
+        let mut tree = BTreeMap::new();
+        walk(&system.pods, &system.pods, &mut tree)?;
+        trees.push((tree, mounts(&system.pods)?));
+    }
+    let (floor, windlass) = (&trees[0], &trees[1]);
+    assert!(windlass.0.len() > 80 && windlass.1.len() == 4, "{windlass:#?}");
+    assert_eq!(floor.0, windlass.0);
+    assert_eq!(floor.1, windlass.1);
+    Ok(())
+}
+
+fn removed(test: &str) -> Result<(), Failed> {
+    if !enter::privileged("the removal by the floor") {
+        return Ok(());
+    }
+    for name in ["floor", "windlass-embedded"] {
+        let mut system = System::start(name, test)?;
+        system.ask(UP)?;
+        system.ask(r#"{"command":"down"}"#)?;
+        assert_eq!(fs::read_dir(&system.pods)?.count(), 0, "{name} leaves pods");
+        assert_eq!(mounts(&system.pods)?, BTreeMap::new(), "{name} leaves mounts");
+    }
+    Ok(())
+}
+
+/// What is there, by path: type, mode, owners, and what is in it or where it leads.
+fn walk(directory: &Path, base: &Path, tree: &mut BTreeMap<String, String>) -> Result<(), Failed> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let metadata = fs::symlink_metadata(&path)?;
+        let what = if metadata.is_dir() {
+            walk(&path, base, tree)?;
+            "directory".into()
+        } else if metadata.is_symlink() {
+            format!("link to {}", timeless(&fs::read_link(&path)?.to_string_lossy()))
+        } else {
+            format!("file with {}", String::from_utf8_lossy(&fs::read(&path)?))
+        };
+        let (mode, user, group) = (metadata.permissions().mode(), metadata.uid(), metadata.gid());
+        let name = timeless(&path.strip_prefix(base)?.to_string_lossy());
+        tree.insert(name, format!("{mode:o} {user}:{group} {what}"));
+    }
+    Ok(())
+}
+
+/// Versions are called by the time they were made at, which is never the same.
+fn timeless(path: &str) -> String {
+    let part = |it: &str| match it.strip_prefix("..") {
+        Some(rest) if rest.starts_with(|it: char| it.is_ascii_digit()) => "..time".to_owned(),
+        _ => it.to_owned(),
+    };
+    path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+/// The mounts below a directory: their options, type and source.
+fn mounts(base: &Path) -> Result<BTreeMap<String, String>, Failed> {
+    let prefix = format!("{}/", base.display());
+    let mut mounts = BTreeMap::new();
+    for line in fs::read_to_string("/proc/self/mountinfo")?.lines() {
+        // See proc_pid_mountinfo(5): what is before the hyphen is about the mount, what is after it about the file system.
+        let (mount, system) = line.split_once(" - ").ok_or("a line without a hyphen")?;
+        let fields: Vec<&str> = mount.split(' ').collect();
+        if let Some(path) = fields.get(4).and_then(|it| it.strip_prefix(&prefix)) {
+            mounts.insert(path.to_owned(), format!("{} {} - {system}", fields[3], fields[5]));
+        }
+    }
+    Ok(mounts)
+}
