@@ -130,10 +130,11 @@ pub struct Table {
     mounts: HashMap<MountId, Arc<Mount>>,
     /// A path can have several mounts: stacked on each other, or hidden below one that covers a parent directory.
     by_point: BTreeMap<Point, Vec<MountId>>,
-    by_content: HashMap<(Device, PathBuf), BTreeSet<MountId>>,
+    /// One set and not one for each content: mostly there is one mount of each.
+    by_content: BTreeSet<(Device, Point, MountId)>,
 }
 
-/// A mount point as bytes, which compare many times faster than the components of a path.
+/// A path as bytes, which compare many times faster than the components of a path.
 ///
 /// Everything below a path lies together, because it begins with the same bytes and a slash.
 type Point = Box<[u8]>;
@@ -245,8 +246,10 @@ impl Table {
     /// The other mounts of the same directory of the same file system: those that a bind mount made of each other.
     pub fn references(&self, mount: &Mount) -> impl Iterator<Item = &Arc<Mount>> {
         let id = mount.id;
-        let all = self.by_content.get(&(mount.device, mount.root.clone())).into_iter().flatten();
-        all.filter(move |it| **it != id).map(|it| &self.mounts[it])
+        let first = (mount.device, Point::from(point(&mount.root)), MountId::Unique(0));
+        let from = self.by_content.range(first.clone()..);
+        let all = from.take_while(move |(device, root, _)| (*device, root) == (first.0, &first.1)).map(|it| it.2);
+        all.filter(move |it| *it != id).map(|it| &self.mounts[&it])
     }
 
     /// The mounts that are mounted directly on this one.
@@ -266,8 +269,10 @@ impl Table {
     pub(crate) fn insert(&mut self, mount: Mount) -> Arc<Mount> {
         self.remove(mount.id);
         let mount = Arc::new(mount);
-        self.by_point.entry(point(&mount.mount_point).into()).or_default().push(mount.id);
-        self.by_content.entry((mount.device, mount.root.clone())).or_default().insert(mount.id);
+        // Mostly there is one, and there may be many thousands: room for one then.
+        let here = self.by_point.entry(point(&mount.mount_point).into()).or_insert_with(|| Vec::with_capacity(1));
+        here.push(mount.id);
+        self.by_content.insert((mount.device, point(&mount.root).into(), mount.id));
         self.mounts.insert(mount.id, Arc::clone(&mount));
         mount
     }
@@ -282,13 +287,7 @@ impl Table {
                 self.by_point.remove(point);
             }
         }
-        let content = (mount.device, mount.root.clone());
-        if let Some(references) = self.by_content.get_mut(&content) {
-            references.remove(&id);
-            if references.is_empty() {
-                self.by_content.remove(&content);
-            }
-        }
+        self.by_content.remove(&(mount.device, self::point(&mount.root).into(), id));
         Some(mount)
     }
 }

@@ -13,6 +13,7 @@ use rustix::mount::UnmountFlags;
 
 use super::Error;
 use crate::table::{self, Mount, MountId, Watch};
+use crate::working_directory;
 
 /// How hard to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,9 +118,14 @@ fn remove(path: &Path, flags: UnmountFlags) -> Result<(), Error> {
     let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let parent = rustix::fs::openat2(CWD, parent, how, Mode::empty(), resolve).map_err(reach)?;
-    // There is no call that unmounts by descriptor. The magic link stands for the directory that is open, and the
-    // kernel does not follow a link in the last component, nor does it touch the file system that is mounted there.
-    let there = Path::new("/proc/thread-self/fd").join(parent.as_raw_fd().to_string()).join(name);
-    rustix::mount::unmount(&there, flags | UnmountFlags::NOFOLLOW)
-        .map_err(|source| Error::Unmount { path: path.into(), source })
+    // There is no call that unmounts by descriptor. The kernel does not follow a link in the last component, nor does it
+    // touch the file system that is mounted there.
+    let flags = flags | UnmountFlags::NOFOLLOW;
+    let unmounted = working_directory::within(&parent, || rustix::mount::unmount(Path::new(name), flags));
+    let unmounted = unmounted.unwrap_or_else(|| {
+        // The magic link stands for the directory that is open. To find it costs as much as half an unmount.
+        let there = Path::new("/proc/thread-self/fd").join(parent.as_raw_fd().to_string()).join(name);
+        rustix::mount::unmount(&there, flags)
+    });
+    unmounted.map_err(|source| Error::Unmount { path: path.into(), source })
 }

@@ -11,6 +11,7 @@ use windlass_linux::mount::{
 };
 use windlass_linux::safe_path::Place;
 use windlass_linux::table::{Events, Reader, Watch, identify};
+use windlass_linux::working_directory;
 
 use crate::namespace::{Case, a_tmpfs, has_ids};
 
@@ -256,13 +257,23 @@ fn a_mount_under_another_is_not_mistaken_for_it(case: &Case) {
 
 fn an_unmount_follows_no_link(case: &Case) {
     drop(case.tmpfs("real/a"));
-    drop(case.tmpfs("other/a"));
-    let mount = case.mounted("other/a").unwrap();
-    // The directory with the mount point moves, and a link to another one takes its place: by its path, the mount
-    // would be taken for the one in `real`.
-    std::fs::rename(case.path("other"), case.path("moved")).unwrap();
-    symlink(case.path("real"), case.path("other")).unwrap();
-    assert_eq!(unmount(&mount, UnmountPolicy::Clean).unwrap(), Unmounted::Now, "it is found where it is now");
-    assert!(case.mounted("moved/a").is_none());
-    assert!(case.mounted("real/a").is_some());
+    // By way of `/proc`, and from within the directory.
+    for moved in ["moved", "moved too"] {
+        drop(case.tmpfs("other/a"));
+        let mount = case.mounted("other/a").unwrap();
+        // The directory with the mount point moves, and a link to another one takes its place: by its path, the mount
+        // would be taken for the one in `real`.
+        std::fs::rename(case.path("other"), case.path(moved)).unwrap();
+        symlink(case.path("real"), case.path("other")).unwrap();
+        assert_eq!(unmount(&mount, UnmountPolicy::Clean).unwrap(), Unmounted::Now, "it is found where it is now");
+        assert!(case.mounted(&format!("{moved}/a")).is_none());
+        assert!(case.mounted("real/a").is_some());
+        std::fs::remove_file(case.path("other")).unwrap();
+        working_directory::make_own();
+    }
+    let mount = case.mounted("real/a").unwrap();
+    let busy = std::fs::File::create(case.path("real/a/file")).unwrap();
+    assert!(unmount(&mount, UnmountPolicy::Clean).unwrap_err().is_busy());
+    drop(busy);
+    assert_eq!(unmount(&mount, UnmountPolicy::Clean).unwrap(), Unmounted::Now);
 }
