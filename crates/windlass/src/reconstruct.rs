@@ -24,7 +24,7 @@ use crate::{
     executor::Executor,
     layout::{self, Slot},
     plugin::{self, Failure, Made, What},
-    record::{self, Key, Record, State},
+    record::{Key, Record, State},
 };
 
 /// What was found.
@@ -107,19 +107,16 @@ struct Seen {
     directory: Option<Proof>,
 }
 
-/// Does the first on a thread of its own meanwhile, if there is one to be had.
-fn side_by_side(
-    records: impl FnOnce() -> Result<Vec<record::Found>, record::Error> + Send + Copy,
-    pods: impl FnOnce() -> Result<Vec<(PodUid, Vec<Seen>)>, Failure>,
-) -> (Result<Vec<record::Found>, record::Error>, Result<Vec<(PodUid, Vec<Seen>)>, Failure>) {
+/// Does both, the first on a thread of its own if there is one to be had.
+fn side_by_side<A: Send, B>(one: impl FnOnce() -> A + Send + Copy, other: impl FnOnce() -> B) -> (A, B) {
     std::thread::scope(|scope| {
-        let beside = std::thread::Builder::new().name("windlass-start".into()).spawn_scoped(scope, records);
-        let pods = pods();
-        let records = match beside {
+        let beside = std::thread::Builder::new().name("windlass-start".into()).spawn_scoped(scope, one);
+        let other = other();
+        let one = match beside {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Err(_) => records(),
+            Err(_) => one(),
         };
-        (records, pods)
+        (one, other)
     })
 }
 
