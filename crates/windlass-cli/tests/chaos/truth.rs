@@ -32,6 +32,9 @@ struct Identity {
     shown: Option<(BTreeMap<String, Shown>, PathBuf)>,
 }
 
+/// Where the records are of volumes that are being taken away, below the records.
+const RETIRED: &str = "retired";
+
 /// What was there when all had come right.
 #[derive(Default)]
 pub(crate) struct Seen(BTreeMap<Volume, Identity>);
@@ -42,9 +45,11 @@ impl Truth {
         self.root.join("windlass/records")
     }
 
-    /// The records of volumes in pods that are there, and whatever else lies beside them.
+    /// The records of volumes in pods that are there, those of volumes that are being taken away too, and whatever else
+    /// lies beside them.
     fn found_records(&self) -> BTreeSet<PathBuf> {
-        names(&self.records()).into_iter().filter(|it| it != "stages").map(PathBuf::from).collect()
+        let beside = names(&self.records()).into_iter().filter(|it| it != "stages" && it != RETIRED).map(PathBuf::from);
+        beside.chain(below(&self.records(), RETIRED, 1)).collect()
     }
 
     /// Directories in which something happens while all comes right.
@@ -117,7 +122,8 @@ impl Truth {
             serde_json::from_slice::<serde_json::Value>(&text).is_ok_and(|it| it["proven"].is_null())
         };
         let torn = |path: &PathBuf| names(&self.root.join(path)).iter().filter(|it| it.starts_with("..")).count() > 2;
-        self.found_records().iter().any(intent) || volumes(&self.root).iter().any(torn)
+        self.found_records().iter().any(|it| it.starts_with(RETIRED) || intent(it))
+            || volumes(&self.root).iter().any(torn)
     }
 
     /// What is mounted below the root, by path.
