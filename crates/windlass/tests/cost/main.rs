@@ -12,19 +12,22 @@ mod limits;
 mod play;
 mod rest;
 
-use std::{alloc::System, process::ExitCode};
+use std::{alloc::System, process::ExitCode, time::Duration};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use stats_alloc::{Region, StatsAlloc};
 
 use limits::{ALLOCATIONS, Limits, THREADS, WAKE_UPS};
 use play::Play;
+use rest::Slept;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &stats_alloc::INSTRUMENTED_SYSTEM;
 
 /// Pods that come before anything is counted: threads are there by then, and tables have their size.
 const BEFORE: usize = 64;
+/// Long enough for any machine to come to rest.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Pods that are counted.
 const COUNTED: usize = 64;
 
@@ -38,7 +41,7 @@ fn main() -> ExitCode {
         Trial::test("a_pod_takes_no_more_allocations_than_it_may", allocations),
         Trial::test("a_pod_alone_wakes_no_more_threads_than_it_may", wake_ups),
         Trial::test("a_burst_of_pods_takes_no_more_threads_than_it_may", threads),
-        Trial::test("nothing_is_to_wake_while_nothing_changes", at_rest),
+        Trial::test("nothing_is_to_wake_while_nothing_changes", nothing_wakes),
     ];
     // Listing needs no namespace, and must not fail for want of one.
     if !arguments.list
@@ -81,17 +84,19 @@ fn allocations() -> Result<(), Failed> {
 fn wake_ups() -> Result<(), Failed> {
     let mut play = Play::start("wake-ups");
     let (mut up, mut down) = (0, 0);
+    let mut before = Slept::so_far();
     for index in 0..BEFORE + COUNTED {
-        let before = rest::wake_ups();
         play.burst(index..index + 1);
-        play.until_at_rest();
-        let ready = rest::wake_ups();
+        at_rest()?;
+        let ready = Slept::so_far();
         play.remove_all();
-        play.until_at_rest();
+        at_rest()?;
+        let gone = Slept::so_far();
         if index >= BEFORE {
-            up += ready - before;
-            down += rest::wake_ups() - ready;
+            up += ready.since(&before);
+            down += gone.since(&ready);
         }
+        before = gone;
     }
     judge("wake-ups", up as f64 / COUNTED as f64, down as f64 / COUNTED as f64, WAKE_UPS)
 }
@@ -109,13 +114,13 @@ fn threads() -> Result<(), Failed> {
 }
 
 /// I-8: each thread waits for something to happen, and none for a time.
-fn at_rest() -> Result<(), Failed> {
+fn nothing_wakes() -> Result<(), Failed> {
     let mut play = Play::start("rest");
     play.burst(0..COUNTED);
-    play.until_at_rest();
-    let restless = rest::waiting_for_a_time();
-    match restless.is_empty() {
-        true => Ok(()),
-        false => Err(format!("these threads wake though nothing changes: {restless:?}").into()),
-    }
+    at_rest()
+}
+
+fn at_rest() -> Result<(), Failed> {
+    let restless = rest::until_asleep(PATIENCE);
+    restless.map_err(|threads| format!("these threads wake though nothing changes: {threads:?}").into())
 }

@@ -9,7 +9,7 @@ use k8s_openapi::{
 use windlass::Node;
 use windlass_core::ids::PodUid;
 
-use crate::{enter::BASE, rest};
+use crate::enter::BASE;
 
 /// Tells the program to play alone: how many pods come, and how many of them go again.
 pub(crate) const PLAY: &str = "--play";
@@ -78,14 +78,6 @@ impl Play {
                 self.threads_most = self.threads_most.max(self.node.workers().threads);
             }
         });
-    }
-
-    /// Returns when no worker has anything to do and all threads sleep.
-    pub(crate) fn until_at_rest(&self) {
-        while !self.node.workers().lanes.is_empty() {
-            std::thread::yield_now();
-        }
-        rest::until_asleep();
     }
 
     pub(crate) fn remove_all(&mut self) {

@@ -1,25 +1,49 @@
 //! What the kernel tells of threads: how often they slept, and what they sleep for.
 
-use std::fs;
+use std::{
+    collections::BTreeMap,
+    fs,
+    time::{Duration, Instant},
+};
 
-/// Times that threads of this process have gone to sleep, those of the caller left out.
-pub(crate) fn wake_ups() -> u64 {
-    let slept = |status: &str| {
-        let number = status.lines().find_map(|it| it.strip_prefix("voluntary_ctxt_switches:"));
-        number.and_then(|it| it.trim().parse::<u64>().ok()).unwrap_or_default()
-    };
-    others().iter().map(|it| slept(&read(it, "status"))).sum()
+/// How often each thread of this process has gone to sleep, the caller left out.
+pub(crate) struct Slept(BTreeMap<String, u64>);
+
+impl Slept {
+    pub(crate) fn so_far() -> Self {
+        let slept = |thread: &String| {
+            let status = read(thread, "status");
+            let number = status.lines().find_map(|it| it.strip_prefix("voluntary_ctxt_switches:"));
+            number.and_then(|it| it.trim().parse().ok()).unwrap_or_default()
+        };
+        Self(others().into_iter().map(|it| (it.clone(), slept(&it))).collect())
+    }
+
+    /// How often since then, by the threads that there are.
+    pub(crate) fn since(&self, before: &Self) -> u64 {
+        let before = |thread| before.0.get(thread).copied().unwrap_or_default();
+        self.0.iter().map(|(thread, slept)| slept.saturating_sub(before(thread))).sum()
+    }
 }
 
-/// Returns when all other threads sleep. Whatever they are still to do, they do: nobody but them is waited for.
-pub(crate) fn until_asleep() {
-    while others().iter().any(|it| read(it, "syscall").starts_with("running")) {
+/// Returns when all other threads sleep until something happens, however long that takes; or after so long which ones do
+/// not, by name.
+pub(crate) fn until_asleep(patience: Duration) -> Result<(), Vec<String>> {
+    let began = Instant::now();
+    loop {
+        let restless = waiting_for_a_time();
+        if restless.is_empty() {
+            return Ok(());
+        }
+        if began.elapsed() > patience {
+            return Err(restless);
+        }
         std::thread::yield_now();
     }
 }
 
-/// The threads that will wake at some time though nothing happens, by name.
-pub(crate) fn waiting_for_a_time() -> Vec<String> {
+/// The threads that will wake at some time though nothing happens, or are awake, by name.
+fn waiting_for_a_time() -> Vec<String> {
     let restless = others().into_iter().filter(|it| waits_for_a_time(&read(it, "syscall")));
     restless.map(|it| read(&it, "comm").trim().to_owned()).collect()
 }
