@@ -145,7 +145,7 @@ func (b *bench) down(ctx context.Context) (parts, error) {
 	s := begin()
 	b.node.pods.clear()
 	times, err := each(pods, s.began, func(pod *v1.Pod) error {
-		if err := b.node.manager.WaitForUnmount(ctx, pod); err != nil {
+		if err := again(ctx, func() error { return b.node.manager.WaitForUnmount(ctx, pod) }); err != nil {
 			return err
 		}
 		return b.removeDirectory(pod)
@@ -159,6 +159,8 @@ func (b *bench) down(ctx context.Context) (parts, error) {
 }
 
 func (b *bench) idle(duration time.Duration) (parts, error) {
+	// As the other systems have, to come to rest.
+	time.Sleep(2 * time.Second)
 	before, s := switches(), begin()
 	time.Sleep(duration)
 	f := s.end()
@@ -198,9 +200,21 @@ func (b *bench) prepare(what string, round int) (parts, error) {
 	return parts{}, nil
 }
 
-// ready is how long each takes until the manager says that its volumes are mounted, as a pod sync asks it.
+// ready is how long each takes until the manager says that its volumes are mounted, as pod syncs ask it: one that has
+// waited for two minutes fails, and the next one tries again.
 func (b *bench) ready(ctx context.Context, pods []*v1.Pod, began time.Time) ([]float64, error) {
-	return each(pods, began, func(pod *v1.Pod) error { return b.node.manager.WaitForAttachAndMount(ctx, pod) })
+	return each(pods, began, func(pod *v1.Pod) error {
+		return again(ctx, func() error { return b.node.manager.WaitForAttachAndMount(ctx, pod) })
+	})
+}
+
+// again does it until it succeeds.
+func again(ctx context.Context, do func() error) error {
+	for {
+		if err := do(); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // removeDirectory removes what nothing is mounted in any more.

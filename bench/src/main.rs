@@ -23,6 +23,8 @@ mod supervise;
 mod system;
 mod times;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// Measures windlass beside the kubelet and the bare system calls.
@@ -44,10 +46,17 @@ enum Command {
     System(system::Serve),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().command {
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
         Command::Run(run) => run.run(),
         Command::Quick(quick) => quick.run(),
         Command::System(serve) => serve.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("windlass-bench: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Act {
 
 impl Act {
     fn new(scene: Scene, rounds: usize) -> Self {
-        Self { scene, rounds, rounds_of_kubelet: rounds, disk: Disk::Memory, patience: 2 * PATIENCE }
+        Self { scene, rounds, rounds_of_kubelet: rounds, disk: Disk::Memory, patience: 5 * PATIENCE }
     }
 
     fn kubelet_only(self, rounds_of_kubelet: usize) -> Self {
@@ -27,10 +27,6 @@ impl Act {
 
     fn on_disk(self) -> Self {
         Self { disk: Disk::Real, ..self }
-    }
-
-    fn within(self, seconds: u64) -> Self {
-        Self { patience: Duration::from_secs(seconds), ..self }
     }
 
     /// The works that it gives figures for.
@@ -57,8 +53,8 @@ pub(crate) fn full() -> Vec<Act> {
         Act::new(Scene::Growth { pods: 10 }, 5).kubelet_only(3),
         Act::new(Scene::Growth { pods: 100 }, 5).kubelet_only(3),
         Act::new(Scene::Growth { pods: 1000 }, 3).kubelet_only(2),
-        Act::new(Scene::Growth { pods: 5000 }, 3).kubelet_only(1).within(600),
-        Act::new(Scene::Volumes { pods: 2500 }, 3).kubelet_only(1).within(600),
+        Act::new(Scene::Growth { pods: 5000 }, 3).kubelet_only(1),
+        Act::new(Scene::Volumes { pods: 2500 }, 3).kubelet_only(1),
         Act::new(Scene::Alone { count: 200 }, 3).kubelet_only(1).on_disk(),
         Act::new(Scene::Burst { pods: 100, idle: None }, 3).on_disk(),
         Act::new(Scene::Burst { pods: 1000, idle: None }, 3).kubelet_only(2).on_disk(),

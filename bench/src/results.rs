@@ -84,11 +84,18 @@ pub(crate) struct Rounds<'a> {
 }
 
 impl Results {
+    /// Gives works their place, before any is measured.
+    pub(crate) fn expect(&mut self, works: &[String]) {
+        for work in works {
+            if !self.works.contains(work) {
+                self.works.push(work.clone());
+            }
+        }
+    }
+
     /// Notes the figures of one round.
     pub(crate) fn add(&mut self, work: &str, system: System, figures: Figures) {
-        if !self.works.iter().any(|it| it == work) {
-            self.works.push(work.to_owned());
-        }
+        self.expect(&[work.to_owned()]);
         self.rounds.entry((work.to_owned(), system)).or_default().push(figures);
     }
 

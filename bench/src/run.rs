@@ -1,6 +1,10 @@
 //! Plays all scenes: each system in turn, round after round, in an order that moves on with each round.
 
-use std::{path::PathBuf, time::Instant};
+use std::{
+    io::IsTerminal,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -24,7 +28,7 @@ pub(crate) struct Run {
     #[arg(long)]
     quick: bool,
 
-    /// Only these works, or those that begin so
+    /// Only these works, and those that go on with a hyphen
     #[arg(long, value_name = "WORK", value_delimiter = ',')]
     only: Vec<String>,
 
@@ -69,8 +73,7 @@ impl Run {
     fn acts(&self) -> anyhow::Result<Vec<Act>> {
         let mut acts = if self.quick { plan::quick() } else { plan::full() };
         if !self.only.is_empty() {
-            let asked = |work: &String| self.only.iter().any(|it| work.starts_with(it.as_str()));
-            acts.retain(|it| it.works().iter().any(asked));
+            acts.retain(|act| act.works().iter().any(|work| self.only.iter().any(|it| is_or_goes_on(work, it))));
         }
         if acts.is_empty() {
             bail!("there is no such work; without --only all are measured, and the table names them");
@@ -78,9 +81,10 @@ impl Run {
         Ok(acts)
     }
 
-    fn play(&self, act: &Act, disk: &std::path::Path, results: &mut Results) -> anyhow::Result<()> {
+    fn play(&self, act: &Act, disk: &Path, results: &mut Results) -> anyhow::Result<()> {
         let mut systems: Vec<System> = act.scene.systems().to_vec();
         systems.retain(|it| self.systems.contains(it));
+        results.expect(&act.works());
         let foreign = match act.scene {
             Scene::AloneAmong { mounts, .. } => Some(Foreign::make(mounts)?),
             _ => None,
@@ -90,7 +94,7 @@ impl Run {
                 if *system == System::Kubelet && round >= act.rounds_of_kubelet {
                     continue;
                 }
-                eprint!("\r\x1b[K         round {}/{}: {system}", round + 1, act.rounds);
+                progress(&format!("         round {}/{}: {system}", round + 1, act.rounds));
                 let stage = Stage::set("stage", (act.disk == Disk::Real).then_some(disk))?;
                 match act.scene.play(*system, &stage, act.patience) {
                     Ok(given) if given.is_empty() => results.note(*system, &act.works(), "not in the time that it had"),
@@ -104,8 +108,56 @@ impl Run {
             // Nobody is always first, or always after the same one.
             systems.rotate_left(1);
         }
-        eprint!("\r\x1b[K");
+        progress("");
         drop(foreign);
         Ok(())
+    }
+}
+
+/// Shows what runs in place of what was shown before, to those who watch.
+fn progress(text: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{text}");
+    }
+}
+
+/// `up-100` is asked for by itself and by `up`, and `up-1000` is not asked for by it.
+fn is_or_goes_on(work: &str, asked: &str) -> bool {
+    work.strip_prefix(asked).is_some_and(|it| it.is_empty() || it.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_work_is_asked_for_by_its_name_or_its_first_words() {
+        assert!(is_or_goes_on("up-100", "up-100"));
+        assert!(is_or_goes_on("up-100-disk", "up-100"));
+        assert!(is_or_goes_on("one-pod-gone", "one-pod"));
+        assert!(!is_or_goes_on("up-1000", "up-100"));
+    }
+
+    #[test]
+    fn what_is_promised_to_be_measured_is_planned() {
+        let planned = |acts: Vec<Act>| acts.iter().flat_map(Act::works).collect::<Vec<_>>();
+        let (full, quick) = (planned(plan::full()), planned(plan::quick()));
+        for work in [
+            "one-pod",
+            "one-pod-gone",
+            "up-100",
+            "up-1000",
+            "down-100",
+            "down-1000",
+            "idle-100",
+            "idle-500",
+            "idle-1000",
+            "restart-500-synced",
+            "restart-500-verified",
+            "configmap-200",
+        ] {
+            assert!(full.iter().any(|it| it == work), "{work} is not in a full run");
+            assert!(quick.iter().any(|it| it == work), "{work} is not in a quick run");
+        }
     }
 }

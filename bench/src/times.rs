@@ -12,6 +12,9 @@ use crate::{
 /// Long enough for any machine that is not stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long a system has to come to rest before it is watched doing nothing.
+const SETTLE: Duration = Duration::from_secs(2);
+
 /// A stretch of work that is measured: its time, and the processor time that a process takes for it.
 pub(crate) struct Stretch {
     process: Process,
@@ -79,6 +82,8 @@ pub(crate) fn cost(process: Process) -> anyhow::Result<Figures> {
 /// Watches a process that has nothing to do.
 pub(crate) fn idle(process: Process, seconds: f64) -> anyhow::Result<Figures> {
     ensure!(seconds > 0.0, "doing nothing takes time");
+    // What comes after work, such as giving memory back, is not doing nothing.
+    std::thread::sleep(SETTLE);
     let switches = process.switches()?;
     let stretch = Stretch::begin(process)?;
     std::thread::sleep(Duration::from_secs_f64(seconds));
