@@ -148,8 +148,8 @@ impl Contents {
     /// All directories that the files need, outermost first.
     fn directories(&self) -> BTreeSet<PathBuf> {
         let parents = self.files.keys().flat_map(|path| {
-            let path = path.to_path();
-            path.ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()).map(PathBuf::from).collect::<Vec<_>>()
+            let above = path.as_path().ancestors().skip(1);
+            above.filter(|it| !it.as_os_str().is_empty()).map(PathBuf::from)
         });
         parents.collect()
     }
@@ -158,7 +158,7 @@ impl Contents {
         let mut before: Option<&Relative> = None;
         for path in self.files.keys() {
             // Paths are ordered by component, so what lies below a file follows it directly.
-            if let Some(file) = before.filter(|it| path.names().starts_with(it.names())) {
+            if let Some(file) = before.filter(|it| path.as_path().starts_with(it.as_path())) {
                 return Err(Error::Conflict { file: file.clone(), below: path.clone() });
             }
             before = Some(path);
@@ -167,7 +167,7 @@ impl Contents {
     }
 
     /// The owner of each link: that of the first file behind it that has one.
-    fn links(&self) -> BTreeMap<&Name, Option<u32>> {
+    fn links(&self) -> BTreeMap<Name, Option<u32>> {
         let mut links = BTreeMap::new();
         for (path, file) in &self.files {
             let owner = links.entry(path.first()).or_insert(None);
@@ -186,9 +186,9 @@ pub enum Step {
     MakeVersion,
     /// Write one file of it.
     WriteFile,
-    /// Make the temporary link to it.
+    /// Make the temporary link to it, if `..data` leads to another.
     MakeTemporaryLink,
-    /// Rename the temporary link over `..data`: from here on the new version is the one in use.
+    /// Rename the temporary link over `..data`, or make it if there is none: from here on the new version is the one in use.
     Swap,
     /// Make, replace or correct a link that users see.
     SetLink,
@@ -251,19 +251,39 @@ pub fn write(target: &Place, contents: &Contents) -> Result<Written, Error> {
 /// As [`write()`], and tells of every step before it is taken. Tests end the process there.
 pub fn write_observed(target: &Place, contents: &Contents, before: &mut dyn FnMut(Step)) -> Result<Written, Error> {
     contents.check()?;
+    // What is there is listed once. Only we write here, and what we add is not of interest below.
+    let there = There { version: version(target)?, names: list(target)? };
+    update(target, contents, there, before)
+}
+
+/// As [`write()`], for a directory that was just made and has nothing in it: there is nothing to compare, to keep or to
+/// sweep up, so nothing is looked for. Anything that is there all the same and in the way is an error.
+pub fn write_first(target: &Place, contents: &Contents) -> Result<Written, Error> {
+    contents.check()?;
+    update(target, contents, There::default(), &mut |_| {})
+}
+
+/// What is in a directory before it is written.
+#[derive(Default)]
+struct There {
+    /// The version in use.
+    version: Option<Name>,
+    names: BTreeSet<Name>,
+}
+
+fn update(target: &Place, contents: &Contents, there: There, before: &mut dyn FnMut(Step)) -> Result<Written, Error> {
+    let There { version: old, names } = there;
     let owners = Owners::of(target, contents)?;
     let mut leftovers = Vec::new();
-    let old = version(target)?;
     let same = old.as_ref().is_some_and(|it| compare::holds(target, it, contents, &owners));
-    // What is there is listed once. Only we write here, and what we add is not of interest below.
-    let names = list(target)?;
     sweep(target, &names, old.as_ref(), before, &mut leftovers);
     let version = match old.as_ref().filter(|_| same) {
         Some(old) => old.clone(),
-        None => replace(target, contents, &owners, before)?,
+        None => replace(target, &names, contents, &owners, before)?,
     };
-    let hidden = set_links(target, &names, contents, &owners, before)?;
-    remove_links(target, &names, contents, before)?;
+    let links = contents.links();
+    let hidden = set_links(target, &names, &links, &owners, before)?;
+    remove_links(target, &names, &links, before)?;
     if let Some(old) = old.filter(|it| *it != version) {
         before(Step::RemoveOldVersion);
         leftovers.extend(remove::tree(target, &old, |_| true).err());
@@ -272,17 +292,16 @@ pub fn write_observed(target: &Place, contents: &Contents, before: &mut dyn FnMu
 }
 
 /// Writes a new version and puts it into use.
-fn replace(target: &Place, contents: &Contents, owners: &Owners, before: &mut dyn FnMut(Step)) -> Result<Name, Error> {
-    let name = new_stamp(target, before)?;
-    let result = version::fill(target, &name, contents, owners, before).and_then(|()| {
-        let link = |source| Error::SetLink { path: target.path().join(DATA_TEMPORARY), source };
-        before(Step::MakeTemporaryLink);
-        rustix::fs::symlinkat(name.as_path(), target, DATA_TEMPORARY).map_err(link)?;
-        owners.own_new_link(target, DATA_TEMPORARY.as_ref(), None).map_err(link)?;
-        before(Step::Swap);
-        rustix::fs::renameat(target, DATA_TEMPORARY, target, DATA)
-            .map_err(|source| Error::SetLink { path: target.path().join(DATA), source })
-    });
+fn replace(
+    target: &Place,
+    names: &BTreeSet<Name>,
+    contents: &Contents,
+    owners: &Owners,
+    before: &mut dyn FnMut(Step),
+) -> Result<Name, Error> {
+    let name = new_stamp(target, contents, before)?;
+    let result = version::fill(target, &name, contents, owners, before)
+        .and_then(|()| put_into_use(target, names, &name, owners, before));
     if let Err(error) = result {
         // If this fails too, the next write sweeps it up; what counts is why there is no new version.
         let _ = remove::tree(target, &fixed_name(DATA_TEMPORARY), |_| true);
@@ -290,6 +309,30 @@ fn replace(target: &Place, contents: &Contents, owners: &Owners, before: &mut dy
         return Err(error);
     }
     Ok(name)
+}
+
+/// Makes `..data` lead to a version, in one step.
+fn put_into_use(
+    target: &Place,
+    names: &BTreeSet<Name>,
+    version: &Name,
+    owners: &Owners,
+    before: &mut dyn FnMut(Step),
+) -> Result<(), Error> {
+    let failed = |link: &str, source| Error::SetLink { path: target.path().join(link), source };
+    let make = |link: &'static str| {
+        rustix::fs::symlinkat(version.as_path(), target, link).map_err(|source| failed(link, source))?;
+        owners.own_new_link(target, link.as_ref(), None).map_err(|source| failed(link, source))
+    };
+    if !names.contains(&fixed_name(DATA)) {
+        // There is nothing to take the place of.
+        before(Step::Swap);
+        return make(DATA);
+    }
+    before(Step::MakeTemporaryLink);
+    make(DATA_TEMPORARY)?;
+    before(Step::Swap);
+    rustix::fs::renameat(target, DATA_TEMPORARY, target, DATA).map_err(|source| failed(DATA, source))
 }
 
 /// Removes what writes that did not end left behind: the temporary link, and versions that are not in use.
@@ -312,29 +355,29 @@ fn sweep(
 fn set_links(
     target: &Place,
     names: &BTreeSet<Name>,
-    contents: &Contents,
+    links: &BTreeMap<Name, Option<u32>>,
     owners: &Owners,
     before: &mut dyn FnMut(Step),
 ) -> Result<Vec<Name>, Error> {
     let mut hidden = Vec::new();
-    for (name, owner) in contents.links() {
+    for (name, owner) in links {
         let failed = |source| Error::SetLink { path: target.path().join(name.as_path()), source };
         let wanted = PathBuf::from(DATA).join(name.as_path());
         let found = if names.contains(name) { read_link(target, name)? } else { Found::Nothing };
         match found {
             Found::Link(link) if link == wanted => {
-                owners.own_link(target, name.as_path(), owner).map_err(failed)?;
+                owners.own_link(target, name.as_path(), *owner).map_err(failed)?;
             }
             Found::Nothing => {
                 before(Step::SetLink);
                 rustix::fs::symlinkat(&wanted, target, name.as_path()).map_err(failed)?;
-                owners.own_new_link(target, name.as_path(), owner).map_err(failed)?;
+                owners.own_new_link(target, name.as_path(), *owner).map_err(failed)?;
             }
             // A link that leads elsewhere is replaced in one step, so the name is never missing.
             Found::Link(_) => {
                 before(Step::SetLink);
                 rustix::fs::symlinkat(&wanted, target, DATA_TEMPORARY).map_err(failed)?;
-                owners.own_new_link(target, DATA_TEMPORARY.as_ref(), owner).map_err(failed)?;
+                owners.own_new_link(target, DATA_TEMPORARY.as_ref(), *owner).map_err(failed)?;
                 rustix::fs::renameat(target, DATA_TEMPORARY, target, name.as_path()).map_err(failed)?;
             }
             // Somebody's file or directory. It stays, and the file of ours behind it is not seen.
@@ -351,12 +394,11 @@ fn set_links(
 fn remove_links(
     target: &Place,
     names: &BTreeSet<Name>,
-    contents: &Contents,
+    links: &BTreeMap<Name, Option<u32>>,
     before: &mut dyn FnMut(Step),
 ) -> Result<(), Error> {
-    let wanted = contents.links();
     for name in names {
-        if name.as_bytes().starts_with(b"..") || wanted.contains_key(name) {
+        if name.as_bytes().starts_with(b"..") || links.contains_key(name) {
             continue;
         }
         if matches!(read_link(target, name)?, Found::Link(link) if link == PathBuf::from(DATA).join(name.as_path())) {

@@ -51,5 +51,6 @@ pub mod tools;
 
 pub mod usage;
 pub mod workers;
+pub mod working_directory;
 
 pub mod raw;

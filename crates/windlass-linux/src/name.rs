@@ -126,7 +126,7 @@ impl fmt::Debug for Name {
 
 /// A path of one or more names, to be used below a directory.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Relative(Vec<Name>);
+pub struct Relative(PathBuf);
 
 impl Relative {
     /// The longest path that the kernel takes (`PATH_MAX`).
@@ -144,58 +144,73 @@ impl Relative {
         if bytes.first() == Some(&b'/') {
             return refuse(Reason::Absolute);
         }
-        let mut names = Vec::new();
+        let mut path = Vec::with_capacity(bytes.len());
         for component in bytes.split(|it| *it == b'/') {
             match Name::flaw(component) {
-                None => names.push(Name(OsString::from_vec(component.to_vec()))),
+                None => {
+                    if !path.is_empty() {
+                        path.push(b'/');
+                    }
+                    path.extend_from_slice(component);
+                }
                 Some(Reason::Empty | Reason::Dot) => {}
                 Some(Reason::DotDot) => return refuse(Reason::ContainsDotDot),
                 Some(reason) => return refuse(reason),
             }
         }
-        if names.is_empty() { refuse(Reason::Empty) } else { Ok(Self(names)) }
+        if path.is_empty() { refuse(Reason::Empty) } else { Ok(Self(OsString::from_vec(path).into())) }
+    }
+
+    /// The path of these names, outermost first, if there are any and they are not too long together.
+    pub fn of<'a>(field: &'static str, names: impl IntoIterator<Item = &'a Name>) -> Result<Self, Error> {
+        let mut path = Vec::with_capacity(128);
+        for name in names {
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name.as_bytes());
+        }
+        let path = OsString::from_vec(path);
+        match path.len() {
+            0 => Err(Error::new(field, &path, Reason::Empty)),
+            1..=Self::BYTES_MAX => Ok(Self(path.into())),
+            _ => Err(Error::new(field, &path, Reason::LongPath)),
+        }
     }
 
     /// The names, outermost first. There is at least one.
-    #[must_use]
-    pub fn names(&self) -> &[Name] {
-        &self.0
+    pub fn names(&self) -> impl DoubleEndedIterator<Item = Name> {
+        self.0.as_os_str().as_bytes().split(|it| *it == b'/').map(|it| Name(OsStr::from_bytes(it).to_owned()))
     }
 
     /// The first name.
     #[must_use]
-    pub fn first(&self) -> &Name {
-        &self.0[0]
-    }
-
-    /// The last name, and the names before it.
-    #[must_use]
-    pub fn split_last(&self) -> (&Name, &[Name]) {
-        self.0.split_last().expect("a path has at least one name")
+    pub fn first(&self) -> Name {
+        self.names().next().expect("a path has at least one name")
     }
 
     /// The path, cleaned.
     #[must_use]
-    pub fn to_path(&self) -> PathBuf {
-        self.0.iter().map(Name::as_path).collect()
+    pub fn as_path(&self) -> &Path {
+        &self.0
     }
 }
 
 impl From<Name> for Relative {
     fn from(name: Name) -> Self {
-        Self(vec![name])
+        Self(name.0.into())
     }
 }
 
 impl fmt::Display for Relative {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.to_path().as_os_str().as_bytes().escape_ascii())
+        write!(formatter, "{}", self.0.as_os_str().as_bytes().escape_ascii())
     }
 }
 
 impl fmt::Debug for Relative {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.to_path().fmt(formatter)
+        self.0.fmt(formatter)
     }
 }
 
@@ -236,7 +251,7 @@ mod tests {
     #[test]
     fn a_path_is_cleaned_and_stays_below() {
         let path = |value: &str| Relative::new("item path", value);
-        assert_eq!(path("foo/./bar//baz/").unwrap().to_path(), Path::new("foo/bar/baz"));
+        assert_eq!(path("foo/./bar//baz/").unwrap().as_path(), Path::new("foo/bar/baz"));
         assert_eq!(reason(path("a/../b")), Reason::ContainsDotDot);
         assert_eq!(reason(path("a/../../etc/passwd")), Reason::ContainsDotDot);
         assert_eq!(reason(path("/a")), Reason::Absolute);
@@ -251,7 +266,7 @@ mod tests {
         fn whatever_is_accepted_is_made_of_plain_names(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let value = OsStr::from_bytes(&bytes);
             if let Ok(path) = Relative::new("path", value) {
-                let path = path.to_path();
+                let path = path.as_path();
                 prop_assert!(path.components().all(|it| matches!(it, Component::Normal(_))));
                 prop_assert!(!path.as_os_str().as_bytes().contains(&0));
             }

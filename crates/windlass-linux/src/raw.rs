@@ -118,6 +118,12 @@ pub fn fchmodat2<Fd: AsFd, P: Arg>(dirfd: Fd, path: P, mode: Mode, flags: AtFlag
     })
 }
 
+/// `unshare(2)` with `CLONE_FS`: the calling thread has a root, a working directory and a umask of its own from now on.
+pub fn unshare_fs() -> Result<()> {
+    // SAFETY: the call takes a number. What it takes apart is no memory and no descriptor.
+    checked(unsafe { libc::unshare(libc::CLONE_FS) }.into()).map(drop)
+}
+
 /// `LSMT_ROOT`: what to pass as `parent` to [`listmount`] to list from the caller's root.
 pub const LSMT_ROOT: u64 = u64::MAX;
 

@@ -2,8 +2,8 @@
 //!
 //! It walks by open directories, never crosses a mount, never follows a link. It removes empty directories, and files
 //! that the caller declares its own. It looks at everything first: if anything else is in the way, the error names it
-//! and nothing is removed at all. What changes between the look and the removal is refused by the kernel or found
-//! when its turn comes, and then the rest stays.
+//! and nothing is removed at all. What changes between the look and the removal, and a file that is mounted over, is
+//! refused by the kernel when its turn comes, and then the rest stays.
 
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
@@ -100,27 +100,98 @@ pub struct Entry<'walk> {
 
 /// Removes what has this name: a directory with everything in it, or a file. That it is missing is success.
 ///
-/// `ours` says of each file whether it may be removed, by its place in the tree and its kind. It is asked twice: when
-/// everything is looked at, and when the file is about to go.
+/// `ours` says of each file whether it may be removed, by its place in the tree and its kind. It is asked when everything
+/// is looked at; of a tree that is too large to be kept in mind it is asked again when the file is about to go.
 pub fn tree(parent: &Place, name: &Name, mut ours: impl FnMut(Entry<'_>) -> bool) -> Result<(), Error> {
-    for pass in [Pass::Look, Pass::Remove] {
-        let mut walk =
-            Walk { parent, name, pass, ours: &mut ours, levels: Vec::new(), below: PathBuf::new(), buffer: Vec::new() };
-        walk.buffer.resize(32 * 1024, MaybeUninit::uninit());
-        walk.run()?;
+    let mut look = Walk::new(parent, name, Pass::Look(Some(Plan::default())), &mut ours);
+    // What is empty holds nothing to look at.
+    if look.remove_empty(name.as_ref())? == Emptied::Gone {
+        return Ok(());
     }
-    Ok(())
+    look.run()?;
+    match look.pass {
+        Pass::Look(Some(plan)) => plan.carry_out(parent, name),
+        Pass::Look(None) | Pass::Remove => Walk::new(parent, name, Pass::Remove, &mut ours).run(),
+    }
 }
 
-/// Removes a directory that holds nothing but directories. Any file is in the way.
+/// Removes a directory that holds nothing but directories. A file is in the way: it stays, with the directories above it.
+///
+/// Unlike [`tree`] it does not look first, because a directory that the kernel finds empty holds nothing to lose.
 pub fn empty_directories(parent: &Place, name: &Name) -> Result<(), Error> {
-    tree(parent, name, |_| false)
+    Walk::new(parent, name, Pass::Remove, &mut |_| false).run()
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Removes a directory that holds at most this one file of ours, with the file. That either is missing is success.
+///
+/// Anything else in the directory is in the way, and stays with it.
+pub fn directory_of(parent: &Place, name: &Name, file: &Name) -> Result<(), Error> {
+    let path = || parent.path().join(name.as_path());
+    let directory = match open_directory(parent.as_fd(), name.as_ref()) {
+        Ok(directory) => directory,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::XDEV) => return Err(Error::Mounted { path: path() }),
+        Err(source) => return Err(Error::Look { path: path(), source }),
+    };
+    unlink(directory.as_fd(), file.as_ref(), || path().join(file.as_path()))?;
+    match remove_directory(parent.as_fd(), name.as_ref(), &directory, path) {
+        Err(Error::Refilled { path, entry }) => {
+            let status = rustix::fs::statat(&directory, &entry, AtFlags::SYMLINK_NOFOLLOW);
+            let kind = status.map_or(FileType::Unknown, |it| FileType::from_raw_mode(it.st_mode));
+            Err(Error::Foreign { path: path.join(entry), kind })
+        }
+        other => other,
+    }
+}
+
 enum Pass {
-    Look,
+    /// Nothing is removed. What is seen is kept for the removal, until it is too much.
+    Look(Option<Plan>),
     Remove,
+}
+
+/// What a look found, in the order in which it goes: whatever is in a directory before the directory.
+///
+/// The directories stay open, so that none has to be found, opened and listed again.
+#[derive(Default)]
+struct Plan {
+    /// Each with its path within the tree.
+    directories: Vec<(OwnedFd, PathBuf)>,
+    steps: Vec<Step>,
+}
+
+/// Something to remove.
+struct Step {
+    /// The directory that holds it; `None` if it is the top.
+    within: Option<usize>,
+    name: OsString,
+    /// The directory that it is itself, if it is one.
+    directory: Option<usize>,
+}
+
+impl Plan {
+    /// Each worker may have as many open; windlass's own directories are far fewer.
+    const DIRECTORIES_MAX: usize = 8;
+    const STEPS_MAX: usize = 1024;
+
+    fn is_too_much(&self) -> bool {
+        self.directories.len() > Self::DIRECTORIES_MAX || self.steps.len() > Self::STEPS_MAX
+    }
+
+    fn carry_out(&self, parent: &Place, top: &Name) -> Result<(), Error> {
+        for Step { within, name, directory } in &self.steps {
+            let (holder, below) = match within.map(|it| &self.directories[it]) {
+                Some((holder, below)) => (holder.as_fd(), Some(below.join(name))),
+                None => (parent.as_fd(), None),
+            };
+            let path = || full_path(parent, top, below.as_deref().unwrap_or(Path::new("")));
+            match directory.map(|it| &self.directories[it]) {
+                Some((fd, _)) => remove_directory(holder, name, fd, path)?,
+                None => unlink(holder, name, path)?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Which directory it is, to know it again.
@@ -133,12 +204,18 @@ struct Identity {
 
 /// A directory on the way from the top to where the walk is.
 struct Level {
-    /// Closed while the walk is far below, so that a deep tree does not use up the descriptors.
-    fd: Option<OwnedFd>,
-    identity: Identity,
+    directory: Directory,
     name: OsString,
     /// What is still to be visited.
     entries: Vec<(OsString, FileType)>,
+}
+
+enum Directory {
+    Open(OwnedFd),
+    /// In the plan, by its number, which keeps it open.
+    Planned(usize),
+    /// Closed while the walk is far below, so that a deep tree does not use up the descriptors.
+    Closed(Identity),
 }
 
 struct Walk<'walk> {
@@ -149,12 +226,23 @@ struct Walk<'walk> {
     levels: Vec<Level>,
     /// The path from the top of the tree to where the walk is.
     below: PathBuf,
-    buffer: Vec<MaybeUninit<u8>>,
 }
 
-impl Walk<'_> {
+/// What became of something that might be an empty directory.
+#[derive(PartialEq, Eq)]
+enum Emptied {
+    Gone,
+    /// It is not empty, or no directory, or cannot be removed: a closer look will tell.
+    There,
+}
+
+impl<'walk> Walk<'walk> {
     /// How many directories are kept open at a time.
     const OPEN_MAX: usize = 32;
+
+    fn new(parent: &'walk Place, name: &'walk Name, pass: Pass, ours: &'walk mut dyn FnMut(Entry<'_>) -> bool) -> Self {
+        Self { parent, name, pass, ours, levels: Vec::new(), below: PathBuf::new() }
+    }
 
     /// Not recursive: whoever filled the tree chose its depth, and could choose the depth of our stack.
     fn run(&mut self) -> Result<(), Error> {
@@ -181,25 +269,28 @@ impl Walk<'_> {
 
     /// The path of where the walk is, for messages.
     fn path(&self) -> PathBuf {
-        let top = self.parent.path().join(self.name.as_path());
-        // Joining an empty path would add a slash.
-        if self.below.as_os_str().is_empty() { top } else { top.join(&self.below) }
+        full_path(self.parent, self.name, &self.below)
     }
 
     /// The directory that holds the entry which is being visited.
     fn here(&self) -> BorrowedFd<'_> {
-        match self.levels.last() {
-            Some(level) => level.fd.as_ref().expect("the deepest directory is open").as_fd(),
+        match self.levels.last().map(|it| &it.directory) {
+            Some(Directory::Open(fd)) => fd.as_fd(),
+            Some(Directory::Planned(number)) => match &self.pass {
+                Pass::Look(Some(plan)) => plan.directories[*number].0.as_fd(),
+                Pass::Look(None) | Pass::Remove => unreachable!("what is planned is in the plan"),
+            },
+            Some(Directory::Closed(_)) => unreachable!("the deepest directory is open"),
             None => self.parent.as_fd(),
         }
     }
 
     fn visit(&mut self, name: OsString, kind: FileType) -> Result<(), Error> {
         if matches!(kind, FileType::Directory | FileType::Unknown) {
-            // RESOLVE_NO_XDEV refuses a mount point before anything on the other side is touched, at the moment of
-            // opening: a comparison of mount ids could only come later.
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-            match open_beneath(self.here(), Path::new(&name), flags, Mode::empty(), Mounts::Refuse) {
+            if matches!(self.pass, Pass::Remove) && self.remove_empty(&name)? == Emptied::Gone {
+                return Ok(());
+            }
+            match open_directory(self.here(), &name) {
                 Ok(fd) => return self.enter(fd, name),
                 Err(Errno::NOENT) => return Ok(()),
                 Err(Errno::XDEV) => return Err(Error::Mounted { path: self.path() }),
@@ -208,95 +299,163 @@ impl Walk<'_> {
                 Err(source) => return Err(Error::Look { path: self.path(), source }),
             }
         }
+        self.ask(&name, kind)?;
         match self.pass {
-            Pass::Look => self.look_at_file(&name),
-            Pass::Remove => self.remove_file(&name, kind),
+            Pass::Look(_) => self.plan(name, None),
+            Pass::Remove => unlink(self.here(), &name, || self.path())?,
+        }
+        Ok(())
+    }
+
+    /// Removes a directory if it is empty, without opening it. The kernel refuses one that is not, and a mount point.
+    fn remove_empty(&self, name: &OsStr) -> Result<Emptied, Error> {
+        match rustix::fs::unlinkat(self.here(), Path::new(name), AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(Emptied::Gone),
+            Err(Errno::BUSY) => Err(Error::Mounted { path: self.path() }),
+            Err(_) => Ok(Emptied::There),
         }
     }
 
     /// Goes down into a directory.
     fn enter(&mut self, fd: OwnedFd, name: OsString) -> Result<(), Error> {
-        let look = |source| Error::Look { path: self.path(), source };
-        let identity = identify(&fd).map_err(look)?;
-        let above = match self.levels.last() {
-            Some(level) => level.identity,
-            None => identify(self.parent).map_err(look)?,
+        let entries = list(&fd).map_err(|source| Error::Look { path: self.path(), source })?;
+        let directory = match &mut self.pass {
+            Pass::Look(Some(plan)) => {
+                plan.directories.push((fd, self.below.clone()));
+                Directory::Planned(plan.directories.len() - 1)
+            }
+            Pass::Look(None) | Pass::Remove => Directory::Open(fd),
         };
-        // Cannot be, after RESOLVE_NO_XDEV; kept because everything rests on it.
-        if identity.mount != above.mount {
-            return Err(Error::Mounted { path: self.path() });
-        }
-        let entries = list(&fd, &mut self.buffer).map_err(|source| Error::Look { path: self.path(), source })?;
-        self.levels.push(Level { fd: Some(fd), identity, name, entries });
-        if let Some(far) = self.levels.len().checked_sub(Self::OPEN_MAX + 1) {
-            self.levels[far].fd = None;
+        self.levels.push(Level { directory, name, entries });
+        self.limit_plan();
+        if let Some(far) = self.levels.len().checked_sub(Self::OPEN_MAX + 1)
+            && let Directory::Open(fd) = &self.levels[far].directory
+        {
+            let identity = identify(fd).map_err(|source| Error::Look { path: self.path(), source })?;
+            self.levels[far].directory = Directory::Closed(identity);
         }
         Ok(())
     }
 
     /// Goes up from a directory that has nothing left to visit.
     fn leave(&mut self) -> Result<(), Error> {
-        let mut level = self.levels.pop().expect("a directory to leave");
-        let fd = level.fd.take().expect("the deepest directory is open");
-        if let Some(above) = self.levels.last_mut().filter(|it| it.fd.is_none()) {
+        let Some(level) = self.levels.pop() else { return Ok(()) };
+        let fd = match level.directory {
+            Directory::Open(fd) => fd,
+            Directory::Planned(number) => {
+                self.plan(level.name, Some(number));
+                return Ok(());
+            }
+            Directory::Closed(_) => unreachable!("the deepest directory is open"),
+        };
+        if let Some(Level { directory: above @ Directory::Closed(_), .. }) = self.levels.last_mut() {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let reopened = rustix::fs::openat(&fd, "..", flags, Mode::empty());
             // It may have been moved since we came down, and then its parent is another directory.
-            match reopened.and_then(|it| Ok((identify(&it)?, it))) {
-                Ok((identity, reopened)) if identity == above.identity => above.fd = Some(reopened),
+            match reopened.and_then(|it| Ok((Directory::Closed(identify(&it)?), it))) {
+                Ok((found, reopened)) if found.is_same(above) => *above = Directory::Open(reopened),
                 Ok(_) => return Err(Error::Moved { path: self.path() }),
                 Err(source) => return Err(Error::Look { path: self.path(), source }),
             }
         }
-        if self.pass == Pass::Look {
-            return Ok(());
+        match self.pass {
+            Pass::Look(_) => Ok(()),
+            Pass::Remove => remove_directory(self.here(), &level.name, &fd, || self.path()),
         }
-        match rustix::fs::unlinkat(self.here(), Path::new(&level.name), AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(Errno::BUSY) => Err(Error::Mounted { path: self.path() }),
-            Err(Errno::NOTEMPTY | Errno::EXIST) => {
-                let _ = rustix::fs::seek(&fd, rustix::fs::SeekFrom::Start(0));
-                let left = list(&fd, &mut self.buffer).unwrap_or_default();
-                let entry = left.into_iter().next().map(|(name, _)| PathBuf::from(name)).unwrap_or_default();
-                Err(Error::Refilled { path: self.path(), entry })
+    }
+
+    /// Is this file ours?
+    fn ask(&mut self, name: &OsStr, kind: FileType) -> Result<(), Error> {
+        let kind = match kind {
+            // The directory does not say, or what it took for a directory is none.
+            FileType::Unknown | FileType::Directory => {
+                match rustix::fs::statat(self.here(), Path::new(name), AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(status) => FileType::from_raw_mode(status.st_mode),
+                    Err(Errno::NOENT) => return Ok(()),
+                    Err(source) => return Err(Error::Look { path: self.path(), source }),
+                }
             }
-            Err(source) => Err(Error::RemoveDirectory { path: self.path(), source }),
-        }
-    }
-
-    /// Checks that a file may be removed.
-    fn look_at_file(&mut self, name: &OsStr) -> Result<(), Error> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW;
-        let held = open_beneath(self.here(), Path::new(name), flags, Mode::empty(), Mounts::Refuse);
-        match held.and_then(rustix::fs::fstat) {
-            Ok(status) => self.ask(FileType::from_raw_mode(status.st_mode)),
-            Err(Errno::NOENT) => Ok(()),
-            Err(Errno::XDEV) => Err(Error::Mounted { path: self.path() }),
-            Err(source) => Err(Error::Look { path: self.path(), source }),
-        }
-    }
-
-    fn ask(&mut self, kind: FileType) -> Result<(), Error> {
+            kind => kind,
+        };
         if (self.ours)(Entry { path: &self.below, kind }) {
             return Ok(());
         }
         Err(Error::Foreign { path: self.path(), kind })
     }
 
-    /// Removes a file, if it (still) may be. Removing is by name, so it removes a link and not what it leads to, and
-    /// the kernel refuses a directory and a mount point.
-    fn remove_file(&mut self, name: &OsStr, kind: FileType) -> Result<(), Error> {
-        match kind {
-            // The directory says what kind it is; what it took for a directory turned out not to be one.
-            FileType::Unknown | FileType::Directory => self.look_at_file(name)?,
-            kind => self.ask(kind)?,
+    /// Remembers to remove something that is in the directory where the walk is.
+    fn plan(&mut self, name: OsString, directory: Option<usize>) {
+        let within = match self.levels.last().map(|it| &it.directory) {
+            Some(Directory::Planned(number)) => Some(*number),
+            Some(Directory::Open(_) | Directory::Closed(_)) | None => None,
+        };
+        if let Pass::Look(Some(plan)) = &mut self.pass {
+            plan.steps.push(Step { within, name, directory });
+            self.limit_plan();
         }
-        match rustix::fs::unlinkat(self.here(), Path::new(name), AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(Errno::BUSY) => Err(Error::Mounted { path: self.path() }),
-            Err(Errno::ISDIR) => Err(Error::Foreign { path: self.path(), kind: FileType::Directory }),
-            Err(source) => Err(Error::RemoveFile { path: self.path(), source }),
+    }
+
+    /// Gives the plan up if it is too much: the look goes on without it.
+    fn limit_plan(&mut self) {
+        let Pass::Look(plan) = &mut self.pass else { return };
+        let Some(mut given_up) = plan.take_if(|it| it.is_too_much()) else { return };
+        // The deepest first, which has the greatest number: taking it out moves none that is still to come.
+        for level in self.levels.iter_mut().rev() {
+            if let Directory::Planned(number) = level.directory {
+                let (fd, _) = given_up.directories.swap_remove(number);
+                level.directory = Directory::Open(fd);
+            }
         }
+    }
+}
+
+impl Directory {
+    fn is_same(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Closed(one), Self::Closed(another)) if one == another)
+    }
+}
+
+/// Joining an empty path would add a slash.
+fn full_path(parent: &Place, top: &Name, below: &Path) -> PathBuf {
+    let top = parent.path().join(top.as_path());
+    if below.as_os_str().is_empty() { top } else { top.join(below) }
+}
+
+/// RESOLVE_NO_XDEV refuses a mount point before anything on the other side is touched, at the moment of opening: a
+/// comparison of mount ids could only come later.
+fn open_directory(holder: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    open_beneath(holder, Path::new(name), flags, Mode::empty(), Mounts::Refuse)
+}
+
+/// Removes a file by name: of a link it removes the link and not what it leads to, and the kernel refuses a directory and
+/// a mount point.
+fn unlink(holder: BorrowedFd<'_>, name: &OsStr, path: impl Fn() -> PathBuf) -> Result<(), Error> {
+    match rustix::fs::unlinkat(holder, Path::new(name), AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(Errno::BUSY) => Err(Error::Mounted { path: path() }),
+        Err(Errno::ISDIR) => Err(Error::Foreign { path: path(), kind: FileType::Directory }),
+        Err(source) => Err(Error::RemoveFile { path: path(), source }),
+    }
+}
+
+/// Removes a directory that was emptied. It is open, so that what is in it can be named if there is something.
+fn remove_directory(
+    holder: BorrowedFd<'_>,
+    name: &OsStr,
+    directory: &OwnedFd,
+    path: impl Fn() -> PathBuf,
+) -> Result<(), Error> {
+    match rustix::fs::unlinkat(holder, Path::new(name), AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(Errno::BUSY) => Err(Error::Mounted { path: path() }),
+        Err(Errno::NOTEMPTY | Errno::EXIST) => {
+            let _ = rustix::fs::seek(directory, rustix::fs::SeekFrom::Start(0));
+            let left = list(directory).unwrap_or_default();
+            let entry = left.into_iter().next().map(|(name, _)| PathBuf::from(name)).unwrap_or_default();
+            Err(Error::Refilled { path: path(), entry })
+        }
+        Err(source) => Err(Error::RemoveDirectory { path: path(), source }),
     }
 }
 
@@ -308,9 +467,10 @@ fn identify(fd: impl AsFd) -> Result<Identity, Errno> {
 }
 
 /// The entries of a directory, with what the directory knows of their kind.
-fn list(fd: &OwnedFd, buffer: &mut [MaybeUninit<u8>]) -> Result<Vec<(OsString, FileType)>, Errno> {
+fn list(fd: &OwnedFd) -> Result<Vec<(OsString, FileType)>, Errno> {
     let mut entries = Vec::new();
-    let mut directory = RawDir::new(fd, buffer);
+    let mut buffer = [MaybeUninit::uninit(); 8 * 1024];
+    let mut directory = RawDir::new(fd, &mut buffer);
     while let Some(entry) = directory.next() {
         let entry = entry?;
         match entry.file_name().to_bytes() {
@@ -414,6 +574,47 @@ mod tests {
         std::fs::create_dir_all(case.path("tree/a/b")).unwrap();
         empty_directories(&case.parent, &Name::new("name", "tree").unwrap()).unwrap();
         assert!(!case.path("tree").exists());
+    }
+
+    #[test]
+    fn a_directory_goes_with_its_one_file_and_with_nothing_else() {
+        let case = Case::new();
+        let (tree, note) = (Name::new("name", "tree").unwrap(), Name::new("name", "note").unwrap());
+        directory_of(&case.parent, &tree, &note).unwrap();
+        case.file("tree/note");
+        directory_of(&case.parent, &tree, &note).unwrap();
+        assert!(!case.path("tree").exists());
+        std::fs::create_dir(case.path("tree")).unwrap();
+        directory_of(&case.parent, &tree, &note).unwrap();
+        assert!(!case.path("tree").exists());
+        case.file("tree/diary");
+        let error = directory_of(&case.parent, &tree, &note).unwrap_err();
+        assert!(error.to_string().ends_with("tree/diary: a file that is not ours"), "{error}");
+        assert!(case.path("tree/diary").exists());
+        case.file("kept/note");
+        symlink("kept", case.path("link")).unwrap();
+        assert!(directory_of(&case.parent, &Name::new("name", "link").unwrap(), &note).is_err());
+        assert!(case.path("kept/note").exists());
+    }
+
+    #[test]
+    fn a_tree_that_is_too_large_to_be_kept_in_mind_goes_whole_or_not_at_all() {
+        for (directories, files) in [(2 * Plan::DIRECTORIES_MAX, 1), (2, Plan::STEPS_MAX)] {
+            let case = Case::new();
+            for directory in 0..directories {
+                for file in 0..files {
+                    case.file(&format!("tree/{directory}/in/file-{file}"));
+                }
+            }
+            case.file("tree/0/in/diary");
+            let tree = Name::new("name", "tree").unwrap();
+            let ours = |entry: Entry<'_>| entry.path.file_name().is_some_and(|it| it != "diary");
+            let before = walk(&case.path("tree"));
+            assert!(matches!(super::tree(&case.parent, &tree, ours), Err(Error::Foreign { .. })));
+            assert_eq!(walk(&case.path("tree")), before);
+            super::tree(&case.parent, &tree, |_| true).unwrap();
+            assert!(!case.path("tree").exists());
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use crate::name::{Name, Relative};
@@ -37,19 +37,19 @@ pub enum Error {
         #[source]
         source: Errno,
     },
-    /// A directory could not be made.
-    #[error("make the directory {}", path.display())]
+    /// A file or directory could not be made.
+    #[error("make {}", path.display())]
     Make {
-        /// The directory.
+        /// The file or directory.
         path: PathBuf,
         /// Why.
         #[source]
         source: Errno,
     },
-    /// A directory was made, and its mode could not be set.
+    /// The mode of a file or directory could not be set.
     #[error("set the mode of {}", path.display())]
     SetMode {
-        /// The directory.
+        /// The file or directory.
         path: PathBuf,
         /// Why.
         #[source]
@@ -104,6 +104,9 @@ pub enum Mounts {
     Enter,
 }
 
+/// How directories are opened to be listed.
+const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+
 /// A file or directory that is held open, with the path that it was reached by.
 ///
 /// The descriptor is what counts; the path is for messages, and may be out of date.
@@ -144,55 +147,142 @@ impl Place {
     ///
     /// For something that could be a fifo or a device, add `O_NONBLOCK`, or [`Place::find`] it first.
     pub fn open(&self, below: &Relative, flags: OFlags, mounts: Mounts) -> Result<Self, Error> {
-        let below = below.to_path();
-        match open_beneath(&self.fd, &below, flags, Mode::empty(), mounts) {
-            Ok(fd) => Ok(Self { fd, path: self.path.join(below) }),
-            Err(source) => Err(Error::Open { root: self.path.clone(), below, source }),
+        self.open_path(below.as_path(), flags, mounts)
+    }
+
+    /// As [`Place::open`]; a file that is missing is made, with exactly this mode, whatever the umask. One that is there
+    /// gets the mode too.
+    pub fn create(&self, below: &Relative, flags: OFlags, mode: Mode, mounts: Mounts) -> Result<Self, Error> {
+        let below = below.as_path();
+        let failed = |source| Error::Make { path: self.path.join(below), source };
+        let fd = open_beneath(&self.fd, below, flags | OFlags::CREATE, mode, mounts).map_err(failed)?;
+        let file = Self { fd, path: self.path.join(below) };
+        if file.mode()? != mode {
+            file.set_mode(mode)?;
         }
+        Ok(file)
     }
 
     /// Opens the directory at a path beneath, for listing.
     pub fn directory(&self, below: &Relative, mounts: Mounts) -> Result<Self, Error> {
-        self.open(below, OFlags::RDONLY | OFlags::DIRECTORY, mounts)
+        self.open_path(below.as_path(), LISTED, mounts)
+    }
+
+    /// As [`Place::directory`], of one name.
+    pub fn directory_named(&self, name: &Name, mounts: Mounts) -> Result<Self, Error> {
+        self.open_path(name.as_path(), LISTED, mounts)
+    }
+
+    fn open_path(&self, below: &Path, flags: OFlags, mounts: Mounts) -> Result<Self, Error> {
+        match open_beneath(&self.fd, below, flags, Mode::empty(), mounts) {
+            Ok(fd) => Ok(Self { fd, path: self.path.join(below) }),
+            Err(source) => Err(Error::Open { root: self.path.clone(), below: below.into(), source }),
+        }
     }
 
     /// Makes the directories of a path that are missing, and opens the last. Those that are made get exactly this
     /// mode, whatever the umask; those that are there stay as they are.
     pub fn make_directories(&self, below: &Relative, mode: Mode, mounts: Mounts) -> Result<Self, Error> {
-        let mut place: Option<Self> = None;
-        for name in below.names() {
-            place = Some(place.as_ref().unwrap_or(self).make_directory(name, mode, mounts)?);
+        // Most of them are there, so the longest part that is there is looked for from its end.
+        let mut missing = Vec::new();
+        let mut there = below.as_path();
+        let mut place = loop {
+            // Those on the way are only passed through.
+            let flags = if missing.is_empty() { LISTED } else { OFlags::PATH | OFlags::DIRECTORY };
+            match self.open_path(there, flags, mounts) {
+                Ok(place) if missing.is_empty() => return Ok(place),
+                Ok(place) => break Some(place),
+                Err(error) if !error.is_missing() => return Err(error),
+                Err(_) => missing.extend(there.file_name()),
+            }
+            match there.parent().filter(|it| !it.as_os_str().is_empty()) {
+                Some(above) => there = above,
+                None => break None,
+            }
+        };
+        for name in missing.into_iter().rev() {
+            place = Some(place.as_ref().unwrap_or(self).make(Path::new(name), mode, mounts)?);
         }
         Ok(place.expect("a path has at least one name"))
     }
 
     /// One directory of [`Place::make_directories`].
     pub fn make_directory(&self, name: &Name, mode: Mode, mounts: Mounts) -> Result<Self, Error> {
-        let path = self.path.join(name.as_path());
-        // Narrow at first: until the mode is set, the directory is open to nobody else.
-        let made = match rustix::fs::mkdirat(&self.fd, name.as_path(), Mode::RWXU) {
-            Ok(()) => true,
-            Err(Errno::EXIST) => false,
-            Err(source) => return Err(Error::Make { path, source }),
-        };
-        let place = self.directory(&Relative::from(name.clone()), mounts)?;
-        if !made {
-            return Ok(place);
+        self.make(name.as_path(), mode, mounts)
+    }
+
+    /// As [`Place::make_directory`], unless there is something by this name already: then `None`.
+    pub fn make_new_directory(&self, name: &Name, mode: Mode) -> Result<Option<Self>, Error> {
+        self.make_new(name.as_path(), mode, Mounts::Refuse)
+    }
+
+    /// As [`Place::make_directory`], for one that need not be open afterwards.
+    pub fn add_directory(&self, name: &Name, mode: Mode) -> Result<(), Error> {
+        let name = name.as_path();
+        if !self.mkdir(name, mode)? {
+            return self.open_path(name, OFlags::PATH | OFlags::DIRECTORY, Mounts::Refuse).map(drop);
         }
+        let status = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW);
+        let status = status.map_err(|source| Error::Look { path: self.path.join(name), source })?;
+        if Mode::from_raw_mode(status.st_mode) == mode {
+            return Ok(());
+        }
+        self.open_path(name, LISTED, Mounts::Refuse)?.make_exact(mode)
+    }
+
+    fn make(&self, name: &Path, mode: Mode, mounts: Mounts) -> Result<Self, Error> {
+        match self.make_new(name, mode, mounts)? {
+            Some(place) => Ok(place),
+            None => self.open_path(name, LISTED, mounts),
+        }
+    }
+
+    fn make_new(&self, name: &Path, mode: Mode, mounts: Mounts) -> Result<Option<Self>, Error> {
+        if !self.mkdir(name, mode)? {
+            return Ok(None);
+        }
+        let place = self.open_path(name, LISTED, mounts)?;
+        place.make_exact(mode)?;
+        Ok(Some(place))
+    }
+
+    /// Answers whether it made the directory. The kernel takes bits off its mode, and never adds any to let others in.
+    fn mkdir(&self, name: &Path, mode: Mode) -> Result<bool, Error> {
+        match rustix::fs::mkdirat(&self.fd, name, mode) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(source) => Err(Error::Make { path: self.path.join(name), source }),
+        }
+    }
+
+    /// Gives a directory that was just made its mode, if the umask or the directory above gave it another.
+    fn make_exact(&self, mode: Mode) -> Result<(), Error> {
+        let status = self.status()?;
+        let found = Mode::from_raw_mode(status.st_mode);
         // Whoever may write here can have put another directory in its place by now. One that is not ours, or that
         // is open wider than ours was made, is not the one we made: it stays as it is.
-        let status = rustix::fs::fstat(&place.fd).map_err(|source| Error::Look { path: path.clone(), source })?;
-        let found = Mode::from_raw_mode(status.st_mode) - Mode::SGID; // inherited from the directory above
-        if status.st_uid == rustix::process::geteuid().as_raw() && Mode::RWXU.contains(found) {
-            rustix::fs::fchmod(&place.fd, mode).map_err(|source| Error::SetMode { path, source })?;
-        }
-        Ok(place)
+        let inherited = Mode::SGID; // from the directory above
+        let is_ours = || mode.contains(found - inherited) && status.st_uid == rustix::process::geteuid().as_raw();
+        if found == mode || !is_ours() { Ok(()) } else { self.set_mode(mode) }
     }
 
     /// What kind of file it is.
     pub fn kind(&self) -> Result<FileType, Error> {
-        let look = rustix::fs::fstat(&self.fd).map_err(|source| Error::Look { path: self.path.clone(), source })?;
-        Ok(FileType::from_raw_mode(look.st_mode))
+        Ok(FileType::from_raw_mode(self.status()?.st_mode))
+    }
+
+    /// Its mode.
+    pub fn mode(&self) -> Result<Mode, Error> {
+        Ok(Mode::from_raw_mode(self.status()?.st_mode))
+    }
+
+    /// Changes its mode. It must be open for more than its path.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), Error> {
+        rustix::fs::fchmod(&self.fd, mode).map_err(|source| Error::SetMode { path: self.path.clone(), source })
+    }
+
+    fn status(&self) -> Result<Stat, Error> {
+        rustix::fs::fstat(&self.fd).map_err(|source| Error::Look { path: self.path.clone(), source })
     }
 }
 
@@ -293,6 +383,44 @@ mod tests {
         assert_eq!(mode_of("there/new/newer") & 0o7777, 0o3777);
         root.make_directories(&path("there/new/newer"), Mode::from_raw_mode(0o700), Mounts::Refuse).unwrap();
         assert_eq!(mode_of("there/new/newer") & 0o7777, 0o3777, "what is there stays");
+    }
+
+    #[test]
+    fn what_is_new_is_told_from_what_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Place::root(directory.path()).unwrap();
+        let name = |value| Name::new("name", value).unwrap();
+        let mode = Mode::from_raw_mode(0o1773);
+        assert!(root.make_new_directory(&name("a"), mode).unwrap().is_some());
+        assert!(root.make_new_directory(&name("a"), Mode::RWXU).unwrap().is_none());
+        root.add_directory(&name("b"), mode).unwrap();
+        root.add_directory(&name("b"), Mode::RWXU).unwrap();
+        for made in ["a", "b"] {
+            assert_eq!(std::fs::metadata(directory.path().join(made)).unwrap().mode() & 0o7777, 0o1773, "{made}");
+        }
+        std::fs::write(directory.path().join("file"), "").unwrap();
+        symlink("a", directory.path().join("link")).unwrap();
+        for other in ["file", "link"] {
+            assert!(root.make_new_directory(&name(other), mode).unwrap().is_none());
+            assert!(root.add_directory(&name(other), mode).is_err(), "{other} is no directory");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_created_has_exactly_the_mode() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Place::root(directory.path()).unwrap();
+        let create = |below| root.create(&path(below), OFlags::WRONLY, Mode::from_raw_mode(0o666), Mounts::Refuse);
+        std::fs::write(directory.path().join("there"), "kept").unwrap();
+        std::fs::set_permissions(directory.path().join("there"), std::fs::Permissions::from_mode(0o600)).unwrap();
+        symlink("there", directory.path().join("link")).unwrap();
+        for file in ["new", "there"] {
+            create(file).unwrap();
+            assert_eq!(std::fs::metadata(directory.path().join(file)).unwrap().mode() & 0o7777, 0o666, "{file}");
+        }
+        assert_eq!(std::fs::read(directory.path().join("there")).unwrap(), b"kept");
+        assert_eq!(create("link").unwrap_err().errno(), Errno::LOOP);
+        assert!(create("none/new").unwrap_err().is_missing());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fmt;
 use std::ops::Bound;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -128,8 +129,18 @@ impl Mount {
 pub struct Table {
     mounts: HashMap<MountId, Arc<Mount>>,
     /// A path can have several mounts: stacked on each other, or hidden below one that covers a parent directory.
-    by_point: BTreeMap<PathBuf, Vec<MountId>>,
-    by_content: HashMap<(Device, PathBuf), BTreeSet<MountId>>,
+    by_point: BTreeMap<Point, Vec<MountId>>,
+    /// One set and not one for each content: mostly there is one mount of each.
+    by_content: BTreeSet<(Device, Point, MountId)>,
+}
+
+/// A path as bytes, which compare many times faster than the components of a path.
+///
+/// Everything below a path lies together, because it begins with the same bytes and a slash.
+type Point = Box<[u8]>;
+
+fn point(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
 }
 
 impl Table {
@@ -186,14 +197,20 @@ impl Table {
     #[must_use]
     pub fn containing(&self, path: &Path) -> Option<&Arc<Mount>> {
         let mut current: Option<&Arc<Mount>> = None;
-        let mut walked = PathBuf::new();
+        let mut walked: Vec<u8> = Vec::with_capacity(path.as_os_str().len());
         for component in path.components() {
-            // Anything but names below the root is not a path as the table has it.
-            if matches!(component, Component::ParentDir | Component::CurDir | Component::Prefix(_)) {
-                return None;
+            match component {
+                Component::RootDir => walked.push(b'/'),
+                Component::Normal(name) => {
+                    if walked.last().is_some_and(|it| *it != b'/') {
+                        walked.push(b'/');
+                    }
+                    walked.extend(name.as_bytes());
+                }
+                // Anything but names below the root is not a path as the table has it.
+                Component::ParentDir | Component::CurDir | Component::Prefix(_) => return None,
             }
-            walked.push(component);
-            let here = self.by_point.get(&walked).map_or(&[][..], Vec::as_slice);
+            let here = self.by_point.get(walked.as_slice()).map_or(&[][..], Vec::as_slice);
             // Each step enters another mount of this path, so there are at most as many steps as mounts.
             for _ in here {
                 let entered = here.iter().map(|it| &self.mounts[it]).find(|it| match current {
@@ -212,23 +229,27 @@ impl Table {
 
     /// All mounts whose mount point is this path: the stack seen there, and any that are hidden.
     pub fn at(&self, path: &Path) -> impl Iterator<Item = &Arc<Mount>> {
-        self.by_point.get(path).into_iter().flatten().map(|it| &self.mounts[it])
+        self.by_point.get(point(path)).into_iter().flatten().map(|it| &self.mounts[it])
     }
 
     /// All mounts whose mount point lies below this path (not at it), parents before children, hidden ones included.
     pub fn below(&self, path: &Path) -> impl DoubleEndedIterator<Item = &Arc<Mount>> {
-        // Paths are ordered by component, so everything below a path follows it directly.
-        let path = path.to_owned();
-        let after = self.by_point.range::<Path, _>((Bound::Excluded(path.as_path()), Bound::Unbounded));
-        let inside = after.take_while(|(point, _)| point.starts_with(&path)).flat_map(|(_, ids)| ids);
+        let mut first = point(path).to_vec();
+        if first.last() != Some(&b'/') {
+            first.push(b'/');
+        }
+        let after = self.by_point.range::<[u8], _>((Bound::Excluded(first.as_slice()), Bound::Unbounded));
+        let inside = after.take_while(|(point, _)| point.starts_with(&first)).flat_map(|(_, ids)| ids);
         inside.map(|it| &self.mounts[it]).collect::<Vec<_>>().into_iter()
     }
 
     /// The other mounts of the same directory of the same file system: those that a bind mount made of each other.
     pub fn references(&self, mount: &Mount) -> impl Iterator<Item = &Arc<Mount>> {
         let id = mount.id;
-        let all = self.by_content.get(&(mount.device, mount.root.clone())).into_iter().flatten();
-        all.filter(move |it| **it != id).map(|it| &self.mounts[it])
+        let first = (mount.device, Point::from(point(&mount.root)), MountId::Unique(0));
+        let from = self.by_content.range(first.clone()..);
+        let all = from.take_while(move |(device, root, _)| (*device, root) == (first.0, &first.1)).map(|it| it.2);
+        all.filter(move |it| *it != id).map(|it| &self.mounts[&it])
     }
 
     /// The mounts that are mounted directly on this one.
@@ -238,12 +259,20 @@ impl Table {
         around.filter(|it| it.parent == id && it.id != id).cloned().collect()
     }
 
+    /// The mount that lies directly over this one, covering all of it.
+    #[must_use]
+    pub fn over(&self, mount: &Mount) -> Option<&Arc<Mount>> {
+        self.at(&mount.mount_point).find(|it| it.parent == mount.id && it.id != mount.id)
+    }
+
     /// Puts a mount in, in place of what was known under its id.
     pub(crate) fn insert(&mut self, mount: Mount) -> Arc<Mount> {
         self.remove(mount.id);
         let mount = Arc::new(mount);
-        self.by_point.entry(mount.mount_point.clone()).or_default().push(mount.id);
-        self.by_content.entry((mount.device, mount.root.clone())).or_default().insert(mount.id);
+        // Mostly there is one, and there may be many thousands: room for one then.
+        let here = self.by_point.entry(point(&mount.mount_point).into()).or_insert_with(|| Vec::with_capacity(1));
+        here.push(mount.id);
+        self.by_content.insert((mount.device, point(&mount.root).into(), mount.id));
         self.mounts.insert(mount.id, Arc::clone(&mount));
         mount
     }
@@ -251,19 +280,14 @@ impl Table {
     /// Takes a mount out.
     pub(crate) fn remove(&mut self, id: MountId) -> Option<Arc<Mount>> {
         let mount = self.mounts.remove(&id)?;
-        if let Some(here) = self.by_point.get_mut(&mount.mount_point) {
+        let point = point(&mount.mount_point);
+        if let Some(here) = self.by_point.get_mut(point) {
             here.retain(|it| *it != id);
             if here.is_empty() {
-                self.by_point.remove(&mount.mount_point);
+                self.by_point.remove(point);
             }
         }
-        let content = (mount.device, mount.root.clone());
-        if let Some(references) = self.by_content.get_mut(&content) {
-            references.remove(&id);
-            if references.is_empty() {
-                self.by_content.remove(&content);
-            }
-        }
+        self.by_content.remove(&(mount.device, self::point(&mount.root).into(), id));
         Some(mount)
     }
 }

@@ -5,12 +5,13 @@
 //! process but perhaps not the machine, which is a hundred times faster on a disk.
 
 use std::ffi::OsStr;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 use crate::name::Name;
@@ -178,6 +179,26 @@ pub fn write_observed(
     Ok(())
 }
 
+/// Makes a file with these contents, if there is none of this name. Answers whether it did.
+///
+/// It is made in its place and then written, which costs less than renaming it there. So a process that ends in between
+/// leaves an empty file, and whoever reads it meanwhile finds it empty: this is for contents of which that is told apart.
+/// It survives a [crash](Survives::Crash).
+pub fn create(directory: &Place, name: &Name, contents: &[u8]) -> Result<bool, Error> {
+    let failed = |source| Error::Write { path: directory.path().join(name.as_path()), source };
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    let file = match open_beneath(directory, name.as_path(), flags, Mode::RUSR | Mode::WUSR, Mounts::Refuse) {
+        Ok(file) => file,
+        Err(Errno::EXIST) => return Ok(false),
+        Err(source) => return Err(failed(source)),
+    };
+    if let Err(source) = write_all(&file, contents) {
+        let _ = rustix::fs::unlinkat(directory, name.as_path(), AtFlags::empty());
+        return Err(failed(source));
+    }
+    Ok(true)
+}
+
 /// The contents of a file; `None` if there is none.
 pub fn read(directory: &Place, name: &Name, max_bytes: usize) -> Result<Option<Vec<u8>>, Error> {
     let path = directory.path().join(name.as_path());
@@ -188,20 +209,23 @@ pub fn read(directory: &Place, name: &Name, max_bytes: usize) -> Result<Option<V
         Err(Errno::NOENT) => return Ok(None),
         Err(source) => return Err(Error::Read { path, source }),
     };
-    let mut contents = vec![0; max_bytes + 1];
-    let mut length = 0;
-    while length < contents.len() {
+    // Files are small, so the first read mostly has all of it. One that is too large ends there.
+    const PART: usize = 4096;
+    let mut contents = Vec::new();
+    loop {
+        let length = contents.len();
+        contents.resize(length.saturating_add(PART.max(length)).min(max_bytes + 1), 0);
         match rustix::io::read(&file, &mut contents[length..]) {
+            Ok(0) if length > max_bytes => return Err(Error::Large { path, max_bytes }),
             Ok(0) => {
                 contents.truncate(length);
                 return Ok(Some(contents));
             }
-            Ok(count) => length += count,
-            Err(Errno::INTR) => {}
+            Ok(count) => contents.truncate(length + count),
+            Err(Errno::INTR) => contents.truncate(length),
             Err(source) => return Err(Error::Read { path, source }),
         }
     }
-    Err(Error::Large { path, max_bytes })
 }
 
 /// Removes a file that [`write()`] wrote. That it is missing is success.
@@ -212,18 +236,37 @@ pub fn remove(directory: &Place, name: &Name) -> Result<(), Error> {
     }
 }
 
+/// Moves a file that [`write()`] wrote to another directory, in place of what has its name there. That it is missing is
+/// success.
+pub fn move_to(directory: &Place, name: &Name, other: &Place) -> Result<(), Error> {
+    match rustix::fs::renameat(directory, name.as_path(), other, name.as_path()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(source) => Err(Error::Replace { path: other.path().join(name.as_path()), source }),
+    }
+}
+
 /// The names in a directory, sorted.
 pub fn names(directory: &Place) -> Result<Vec<Name>, Error> {
-    let list = |source| Error::List { path: directory.path().into(), source };
-    let readable = reopen(directory).map_err(list)?;
-    let mut names = Vec::new();
-    for entry in rustix::fs::Dir::new(readable).map_err(list)? {
-        let entry = entry.map_err(list)?;
+    let readable = reopen(directory).map_err(|source| Error::List { path: directory.path().into(), source })?;
+    let entries = entries(&Place::of(readable, directory.path()))?;
+    Ok(entries.into_iter().map(|(name, _)| name).collect())
+}
+
+/// The names in a directory that was opened for this, sorted, each with what the directory knows of its kind.
+///
+/// It goes by where the descriptor stands in the directory, so it finds everything once, and nobody else may list it.
+pub fn entries(directory: &Place) -> Result<Vec<(Name, FileType)>, Error> {
+    let mut buffer = [MaybeUninit::uninit(); 8 * 1024];
+    let mut listing = RawDir::new(directory, &mut buffer);
+    let mut entries = Vec::new();
+    while let Some(entry) = listing.next() {
+        let entry = entry.map_err(|source| Error::List { path: directory.path().into(), source })?;
         // All but `.` and `..` are names.
-        names.extend(Name::new("entry", OsStr::from_bytes(entry.file_name().to_bytes())));
+        let name = Name::new("entry", OsStr::from_bytes(entry.file_name().to_bytes()));
+        entries.extend(name.map(|it| (it, entry.file_type())));
     }
-    names.sort();
-    Ok(names)
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(entries)
 }
 
 /// Whether this is what a process has not finished to write, or never will.
@@ -332,6 +375,31 @@ mod tests {
                 Survives::PowerLoss => &[Step::Make, Step::Write, Step::SyncFile, Step::Rename, Step::SyncDirectory],
             };
             assert_eq!(seen, steps);
+        }
+    }
+
+    #[test]
+    fn a_file_is_created_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::root(directory.path()).unwrap();
+        assert!(create(&place, &name("record"), b"one").unwrap());
+        assert!(!create(&place, &name("record"), b"two").unwrap());
+        assert_eq!(read(&place, &name("record"), 10).unwrap().unwrap(), b"one");
+        std::os::unix::fs::symlink("canary", directory.path().join("link")).unwrap();
+        assert!(!create(&place, &name("link"), b"new").unwrap());
+        assert!(!directory.path().join("canary").exists());
+    }
+
+    #[test]
+    fn a_file_of_any_length_up_to_the_limit_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::root(directory.path()).unwrap();
+        for length in [0, 1, 4095, 4096, 4097, 8192, 20_000] {
+            let contents: Vec<u8> = (0..length).map(|it| (it % 251) as u8).collect();
+            write(&place, &name("record"), &contents, Survives::Crash).unwrap();
+            assert_eq!(read(&place, &name("record"), 20_000).unwrap().unwrap(), contents);
+            assert_eq!(read(&place, &name("record"), length).unwrap().unwrap(), contents);
+            assert!(length == 0 || matches!(read(&place, &name("record"), length - 1), Err(Error::Large { .. })));
         }
     }
 

@@ -23,6 +23,8 @@ mod lanes;
 
 use lanes::Lanes;
 
+use crate::working_directory;
+
 /// What a thread is to do.
 pub type Job = Box<dyn FnOnce() + Send>;
 
@@ -184,7 +186,14 @@ impl Workers {
     /// Workers that have no thread yet. Threads get this name, of which the kernel shows 15 bytes.
     #[must_use]
     pub fn new(name: &'static str, limits: Limits) -> Self {
-        let spawn = move |body: Job| std::thread::Builder::new().name(name.into()).spawn(body).map(drop);
+        let spawn = move |body: Job| {
+            let thread = std::thread::Builder::new().name(name.into());
+            let started = thread.spawn(move || {
+                working_directory::make_own();
+                body();
+            });
+            started.map(drop)
+        };
         Self::within(limits, Surroundings { now: Box::new(Instant::now), spawn: Box::new(spawn) })
     }
 

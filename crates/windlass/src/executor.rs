@@ -38,8 +38,17 @@ pub(crate) struct Executor {
     pub(crate) boot: BootId,
     /// Pods that are wanted or hold something: their directories stay.
     pub(crate) live: Mutex<HashSet<PodUid>>,
-    /// One at a time makes or removes a pod's directory.
-    pods: Mutex<HashMap<PodUid, Arc<Mutex<()>>>>,
+    /// One at a time makes or removes a pod's directory. Those of pods that have theirs stay here.
+    pods: Mutex<HashMap<PodUid, Arc<Mutex<Directory>>>>,
+}
+
+/// Whether a pod's directory is there, as far as this process knows. Somebody else may remove it; then whatever needs it
+/// makes it again.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Directory {
+    #[default]
+    Unknown,
+    Made,
 }
 
 /// An operation with all that it needs.
@@ -49,6 +58,8 @@ pub(crate) struct Job {
     pub(crate) want: Option<Want>,
     /// How often the content was renewed though nothing changed.
     pub(crate) epoch: u64,
+    /// What was made and is to be taken away, if this life of the process knows.
+    pub(crate) held: Option<Made>,
 }
 
 /// How a job ended.
@@ -87,7 +98,7 @@ impl Executor {
                 let request = Request { pod, after: *after, access: *access, revision: *revision, label };
                 self.publish(job, &request)
             }
-            Action::Unpublish { pod } => self.unpublish(&operation.spec, pod),
+            Action::Unpublish { pod } => self.unpublish(job, pod),
             Action::Unstage => self.unstage(&operation.spec),
             Action::Expand { to_bytes, .. } => self.expand(job, *to_bytes),
             Action::Attach | Action::Detach => {
@@ -141,8 +152,15 @@ impl Executor {
                     epoch: job.epoch,
                 };
                 let proof = self.record(spec, state, request.label.clone(), kept);
-                // Not synced: proof holds for this boot alone, and is lost with it.
-                self.write(&key, &proof, Survives::Crash).map_err(told)?;
+                // Not synced: proof holds for this boot alone, and is lost with it. What left a directory is found without
+                // a record too, so one that was not finished is taken for none, and goes with the volume.
+                let is_first = before.is_none() && !writes_intent && made.what != What::Host;
+                let written = if is_first {
+                    self.records.create(&key, &proof).map_err(|error| Failure::open(&error))
+                } else {
+                    self.write(&key, &proof, Survives::Crash)
+                };
+                written.map_err(told)?;
                 Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made) })
             }
             Err(failure) => {
@@ -198,18 +216,34 @@ impl Executor {
         }
     }
 
-    fn unpublish(&self, spec: &Arc<VolumeSpec>, pod: &PodUid) -> Result<Ended, Failure> {
+    fn unpublish(&self, job: &Job, pod: &PodUid) -> Result<Ended, Failure> {
+        let spec = &job.operation.spec;
         let slot = Slot::of(pod, spec).map_err(|error| Failure::open(&error))?;
         let key = Key::Publish(slot.clone());
-        let before = self.known(&key)?;
-        let made = before.as_ref().and_then(|it| it.made_in(&self.boot));
-        if let Some(record) = before.as_ref().filter(|it| matches!(it.state, State::Proven { .. })) {
-            let intent = Record { state: record.intent(&self.boot), ..record.clone() };
-            self.write(&key, &intent, trace(spec).survives())?;
+        // What this life has made it knows as well as the record does.
+        let before = match &job.held {
+            Some(_) if trace(spec) == Trace::Directory => None,
+            Some(_) | None => match self.known(&key)? {
+                None => sensible(self.records.read_retired(&slot))?,
+                found => found,
+            },
+        };
+        match (trace(spec), &before) {
+            // From now on it proves nothing, and need not be written anew for that.
+            (Trace::Directory, _) => self.records.retire(&slot).map_err(|error| Failure::open(&error))?,
+            (Trace::Record, Some(record)) if matches!(record.state, State::Proven { .. }) => {
+                let intent = Record { state: record.intent(&self.boot), ..record.clone() };
+                self.write(&key, &intent, trace(spec).survives())?;
+            }
+            (Trace::Record, _) => {}
         }
-        let task = Unpublish { spec, slot: &slot, made, recorded: before.is_some() };
+        let made = before.as_ref().map_or(job.held.as_ref(), |it| it.made_in(&self.boot));
+        let task = Unpublish { spec, slot: &slot, made, recorded: before.is_some() || job.held.is_some() };
         plugin_of(spec)?.unpublish(&self.scene, &task).map_err(|it| Failure { left: Left::Something, ..it })?;
-        self.forget(&key)?;
+        match trace(spec) {
+            Trace::Directory => self.records.remove_retired(&slot).map_err(|error| Failure::open(&error))?,
+            Trace::Record => self.forget(&key)?,
+        }
         Ok(Ended::done(Done::Gone))
     }
 
@@ -233,12 +267,9 @@ impl Executor {
         }
     }
 
-    /// The record of something. One that makes no sense counts as none; one that cannot be read may still claim something.
+    /// The record of something.
     fn known(&self, key: &Key) -> Result<Option<Record>, Failure> {
-        match self.records.read(key) {
-            Err(record::Error::Damaged { .. }) => Ok(None),
-            other => other.map_err(|error| Failure::open(&error)),
-        }
+        sensible(self.records.read(key))
     }
 
     /// What a record proves for this boot.
@@ -332,10 +363,10 @@ impl Executor {
 
     /// Makes a pod's directory, if the pod is still there.
     pub(crate) fn make_pod(&self, pod: &PodUid) -> Result<(), Failure> {
-        let name = Name::new("metadata.uid", pod.as_str())?;
-        self.alone_with(pod, || {
-            if self.is_live(pod) {
-                self.scene.layout.make_pod(&name)?;
+        self.alone_with(pod, |directory| {
+            if *directory == Directory::Unknown && self.is_live(pod) {
+                self.scene.layout.make_pod(&Name::new("metadata.uid", pod.as_str())?)?;
+                *directory = Directory::Made;
             }
             Ok(())
         })
@@ -345,28 +376,20 @@ impl Executor {
     /// others put there stays, and so do its parents; that it is in the way is an error.
     pub(crate) fn remove_pod(&self, pod: &PodUid) -> Result<(), Failure> {
         let name = Name::new("metadata.uid", pod.as_str())?;
-        let removed = self.alone_with(pod, || {
-            if !self.is_live(pod)
-                && let Some(place) = self.scene.layout.find(&Path::new("pods").join(name.as_path()))?
-            {
+        self.alone_with(pod, |directory| {
+            if self.is_live(pod) {
+                return Ok(());
+            }
+            *directory = Directory::Unknown;
+            let Some(pods) = self.scene.layout.find(Path::new("pods"))? else { return Ok(()) };
+            let Err(in_the_way) = remove::empty_directories(&pods, &name) else { return Ok(()) };
+            // What is windlass's goes all the same.
+            if let Some(place) = self.scene.layout.find(&Path::new("pods").join(name.as_path()))? {
                 for directory in ["volumes", "volumeDevices", "volume-subpaths", "plugins"] {
                     remove::empty_directories(&place, &Name::new("directory", directory)?)?;
                 }
-                remove::empty_directories(&self.scene.layout.pods()?, &name)?;
             }
-            Ok(())
-        });
-        self.forget_pod(pod)?;
-        removed
-    }
-
-    /// Removes what is left of a pod's records, if the pod is gone: empty directories.
-    pub(crate) fn forget_pod(&self, pod: &PodUid) -> Result<(), Failure> {
-        self.alone_with(pod, || {
-            if !self.is_live(pod) {
-                self.records.forget_pod(pod)?;
-            }
-            Ok(())
+            Err(in_the_way.into())
         })
     }
 
@@ -375,17 +398,22 @@ impl Executor {
     }
 
     /// Nobody else makes or removes the directory of this pod meanwhile.
-    fn alone_with<T>(&self, pod: &PodUid, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    fn alone_with<T>(
+        &self,
+        pod: &PodUid,
+        work: impl FnOnce(&mut Directory) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let pods = || self.pods.lock().unwrap_or_else(PoisonError::into_inner);
         let lock = pods().entry(pod.clone()).or_default().clone();
-        let result = {
-            let _alone = lock.lock().unwrap_or_else(PoisonError::into_inner);
-            work()
-        };
-        // Nobody but this and the map has it: it is not needed before the pod comes again.
-        let mut pods = pods();
-        if Arc::strong_count(&lock) <= 2 {
-            pods.remove(pod);
+        let mut directory = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = work(&mut directory);
+        if *directory == Directory::Unknown {
+            drop(directory);
+            let mut pods = pods();
+            // Nobody but this and the map has it: it is not needed before the pod comes again.
+            if Arc::strong_count(&lock) <= 2 {
+                pods.remove(pod);
+            }
         }
         result
     }
@@ -432,6 +460,14 @@ fn trace(spec: &VolumeSpec) -> Trace {
             | Kind::Projected
             | Kind::Image,
         ) => Trace::Directory,
+    }
+}
+
+/// A record that makes no sense counts as none; one that cannot be read may still claim something.
+fn sensible(read: Result<Option<Record>, record::Error>) -> Result<Option<Record>, Failure> {
+    match read {
+        Err(record::Error::Damaged { .. }) => Ok(None),
+        other => other.map_err(|error| Failure::open(&error)),
     }
 }
 

@@ -23,6 +23,9 @@ pub const PRIVATE: Mode = Mode::from_bits_retain(0o750);
 /// The mode of a plugin's directory in a pod whose volumes everybody may enter.
 pub const OPEN: Mode = Mode::from_bits_retain(0o755);
 
+/// The directory of all pods.
+const PODS: &str = "pods";
+
 /// The root directory, held open.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -47,7 +50,7 @@ impl Layout {
         // The mount table has paths without links.
         let path = std::fs::canonicalize(root.path()).unwrap_or_else(|_| root.path().into());
         let root = Place::of(root.into(), path);
-        for directory in ["pods", "plugins"] {
+        for directory in [PODS, "plugins"] {
             root.make_directory(&Name::new("directory", directory)?, PRIVATE, Mounts::Refuse)?;
         }
         Ok(Self { root: Arc::new(root) })
@@ -65,16 +68,16 @@ impl Layout {
 
     /// The directory of all pods.
     pub fn pods(&self) -> Result<Place, Error> {
-        Ok(self.root.make_directory(&Name::new("directory", "pods")?, PRIVATE, Mounts::Refuse)?)
+        self.make(Path::new(PODS), PRIVATE)
     }
 
     /// Makes a pod's directory, with what every pod has in it (E-420).
-    pub fn make_pod(&self, pod: &Name) -> Result<Place, Error> {
+    pub fn make_pod(&self, pod: &Name) -> Result<(), Error> {
         let place = self.pods()?.make_directory(pod, PRIVATE, Mounts::Refuse)?;
         for directory in ["volumes", "plugins"] {
-            place.make_directory(&Name::new("directory", directory)?, PRIVATE, Mounts::Refuse)?;
+            place.add_directory(&Name::new("directory", directory)?, PRIVATE)?;
         }
-        Ok(place)
+        Ok(())
     }
 
     /// Makes a directory below the root; those that are missing on the way get the same mode.
@@ -140,33 +143,54 @@ impl Slot {
         })
     }
 
-    /// Where the plugin's volumes of the pod are, below the root.
-    pub fn parent(&self) -> PathBuf {
-        let kind = match self.mode {
+    /// The directory of the pod that holds volumes of this kind.
+    fn kind(&self) -> &'static str {
+        match self.mode {
             spec::Mode::Filesystem => "volumes",
             spec::Mode::Block => "volumeDevices",
-        };
-        Path::new("pods").join(self.pod.as_path()).join(kind).join(self.plugin.as_path())
+        }
+    }
+
+    /// Where the plugin's volumes of the pod are, below the root.
+    pub fn parent(&self) -> PathBuf {
+        self.below([Path::new(self.kind()), self.plugin.as_path()])
     }
 
     /// Where the volume itself is (P-17, P-19), below the root.
     pub fn path(&self) -> PathBuf {
-        self.parent().join(self.name.as_path())
+        self.below([Path::new(self.kind()), self.plugin.as_path(), self.name.as_path()])
     }
 
     /// Where notes about it are (P-18), below the root: `name` is the volume's, or `wrapped_` and it (P-74).
     pub fn metadata(&self, plugin: &str) -> PathBuf {
-        Path::new("pods").join(self.pod.as_path()).join("plugins").join(escape(plugin))
+        self.below([Path::new("plugins"), Path::new(&escape(plugin))])
     }
 
-    /// Makes the directory that holds the volume. `mode` is that of the plugin's directory; all above are private.
+    fn below<const N: usize>(&self, parts: [&Path; N]) -> PathBuf {
+        // Long enough for most, so that it need not grow.
+        let mut path = PathBuf::with_capacity(128);
+        path.push(PODS);
+        path.push(self.pod.as_path());
+        path.extend(parts);
+        path
+    }
+
+    /// Makes the directory that holds the volume, and the pod's if that is missing. `mode` is that of the plugin's
+    /// directory; all above are private.
     pub fn make_parent(&self, layout: &Layout, mode: Mode) -> Result<Place, Error> {
-        let pod = layout.make_pod(&self.pod)?;
-        let kind = match self.mode {
-            spec::Mode::Filesystem => "volumes",
-            spec::Mode::Block => "volumeDevices",
+        let below = Relative::new("path below the root", self.parent())?;
+        match layout.root.directory(&below, Mounts::Refuse) {
+            Err(error) if error.is_missing() => {}
+            found => return Ok(found?),
+        }
+        let kind = self.below([Path::new(self.kind())]);
+        let kind = match layout.find(&kind)? {
+            Some(kind) => kind,
+            None => {
+                layout.make_pod(&self.pod)?;
+                layout.make(&kind, PRIVATE)?
+            }
         };
-        let kind = pod.make_directory(&Name::new("directory", kind)?, PRIVATE, Mounts::Refuse)?;
         Ok(kind.make_directory(&self.plugin, mode, Mounts::Refuse)?)
     }
 }

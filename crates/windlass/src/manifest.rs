@@ -24,8 +24,6 @@ use serde_saphyr::{DefaultMessageFormatter, MessageFormatter, Options, Spanned};
 
 use crate::{defaults, memory::Object};
 
-use shape::Node as Value;
-
 pub use shape::Shape;
 pub use typed::Unknown;
 
@@ -213,34 +211,43 @@ impl<'a> Part<'a> {
     }
 
     fn read_yaml(self) -> Result<Vec<Written<'a>>, Error> {
-        // Directives, comments and nothing else come before the first document.
-        let header: Option<Spanned<Header>> =
-            serde_saphyr::from_str_with_options(self.text, options()).map_err(|error| self.unreadable(None, &error))?;
-        let Some(header) = header else { return Ok(Vec::new()) };
-        let header = self.spanned(header, None)?;
+        // What it is and how it is written come of one pass, unless something is wrong; then the pass for what it is says so.
+        let shape =
+            serde_saphyr::with_deserializer_from_str_with_options(self.text, options(), |it| Shape::deserialize(it));
+        let shape = shape.unwrap_or_default().moved(self.offset);
+        let header = match Header::of(&shape) {
+            Some(header) => self.placed(shape.line, header, None)?,
+            None => {
+                let header: Option<Spanned<Header>> = serde_saphyr::from_str_with_options(self.text, options())
+                    .map_err(|error| self.unreadable(None, &error))?;
+                // Directives, comments and nothing else come before the first document.
+                let Some(header) = header else { return Ok(Vec::new()) };
+                self.spanned(header, None)?
+            }
+        };
         if header.is_list() {
-            return self.read_list(&header);
+            return self.read_list(&header, shape);
         }
         let document = self.parse(&header, |it| One(&header).deserialize(it))?;
-        Ok(vec![self.written(&header, document, self.shape(&header))?])
+        Ok(vec![self.written(&header, document, shape)?])
     }
 
-    /// The fields of the whole text. It could be read as what it is, so it can be read as this.
-    fn shape(self, header: &Placed) -> Shape<'static> {
-        let shape = self.parse(header, |it| Shape::deserialize(it));
-        shape.unwrap_or_default().moved(self.offset)
-    }
-
-    fn read_list(self, list: &Placed) -> Result<Vec<Written<'a>>, Error> {
+    fn read_list(self, list: &Placed, shape: Shape<'a>) -> Result<Vec<Written<'a>>, Error> {
         #[derive(Deserialize)]
         struct List {
             items: Option<Vec<Spanned<Header>>>,
         }
-        let items = self.parse(list, |it| List::deserialize(it))?.items.unwrap_or_default();
-        let headers: Vec<Placed> =
-            items.into_iter().map(|it| self.spanned(it, Some(list))).collect::<Result<_, _>>()?;
+        let shapes = shape.into_items("items").unwrap_or_default();
+        let found = shapes.iter().map(|it| Some((it.line, Header::of(it)?))).collect::<Option<Vec<_>>>();
+        let headers: Result<Vec<Placed>, _> = match found.filter(|it| !it.is_empty()) {
+            Some(found) => found.into_iter().map(|(line, it)| self.placed(line, it, Some(list))).collect(),
+            None => {
+                let items = self.parse(list, |it| List::deserialize(it))?.items.unwrap_or_default();
+                items.into_iter().map(|it| self.spanned(it, Some(list))).collect()
+            }
+        };
+        let headers = headers?;
         let items = self.parse(list, |it| it.deserialize_map(Fields(&headers)))?;
-        let shapes = self.shape(list).into_items("items").unwrap_or_default();
         let shapes = shapes.into_iter().chain(std::iter::repeat_with(Shape::default));
         let objects = headers.iter().zip(items).zip(shapes);
         objects.map(|((header, document), shape)| self.written(header, document, shape)).collect()
@@ -346,15 +353,18 @@ struct Metadata {
 }
 
 impl Header {
-    /// What a shape says, if that is text.
+    /// What a shape says, if that is text and where it should be.
     fn of(shape: &Shape<'_>) -> Option<Self> {
-        let text = |shape: &Shape<'_>, field| match shape.field(field).map(|it| &it.node) {
-            None | Some(Value::Nothing) => Some(None),
-            Some(Value::Text(text)) => Some(Some(text.clone().into_owned())),
-            Some(_) => None,
+        let text = |it: &Shape<'_>, field| match it.field(field) {
+            Some(it) if !it.is_nothing() => Some(Some(it.text()?.to_owned())),
+            Some(_) | None => Some(None),
         };
-        let metadata = match shape.field("metadata") {
-            Some(metadata) => Some(Metadata { name: text(metadata, "name")? }),
+        if shape.line == 0 || !shape.is_map() {
+            return None;
+        }
+        let metadata = match shape.field("metadata").filter(|it| !it.is_nothing()) {
+            Some(metadata) if metadata.is_map() => Some(Metadata { name: text(metadata, "name")? }),
+            Some(_) => return None,
             None => None,
         };
         Some(Self { api_version: text(shape, "apiVersion")?, kind: text(shape, "kind")?, metadata })

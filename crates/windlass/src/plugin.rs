@@ -42,6 +42,7 @@ pub mod written;
 
 mod proof;
 
+use proof::new_mount_proof;
 pub use proof::{directory_proof, mount_proof, mounted, nothing_proof};
 
 /// What plugins work with.
@@ -183,6 +184,12 @@ impl Made {
         let path = mount.mount_point.clone();
         Self { proof: mount_proof(mount), what: What::Mount(path.clone()), path, refresh_at: None }
     }
+
+    /// A file system of this type that was mounted just now, by its root; its path is handed out.
+    pub fn new_mount(root: &safe_path::Place, kind: &str) -> Result<Self, Failure> {
+        let path = root.path().to_path_buf();
+        Ok(Self { proof: new_mount_proof(root, kind)?, what: What::Mount(path.clone()), path, refresh_at: None })
+    }
 }
 
 /// Why a call failed, and what it left behind.
@@ -265,7 +272,7 @@ const HOLDERS_MAX: usize = 3;
 
 /// Unmounts what is ours. What is mounted in it, or who has something open there, and keeps it busy, is named.
 fn unmount(scene: &Scene, mount: &table::Mount) -> Result<(), Failure> {
-    let Err(error) = mount::unmount(mount, UnmountPolicy::Clean) else { return Ok(()) };
+    let Err(error) = mount::unmount_watched(&scene.watch, mount, UnmountPolicy::Clean) else { return Ok(()) };
     let is_busy = error.is_busy();
     let mut failure = Failure::from(error);
     if !is_busy {

@@ -3,21 +3,27 @@
 //! Pods' directories, their device maps, the records, and what is staged though no pod has it (E-193..E-199; the kubelet
 //! forgets the last).
 
-use std::{collections::HashMap, path::Path};
+use std::collections::HashMap;
 
+use rustix::io::Errno;
 use windlass_core::{
     Event,
     event::{Found, Place},
     ids::{PluginName, PodUid},
+    operation::Proof,
     spec::Mode,
 };
-use windlass_linux::{name::Name, whole_file};
+use windlass_linux::{
+    name::{Name, Relative},
+    safe_path::{self, Mounts},
+    whole_file,
+};
 
 use crate::{
     catalogue::Kind,
     executor::Executor,
     layout::{self, Slot},
-    plugin::{self, Failure, Made},
+    plugin::{self, Failure, Made, What},
     record::{Key, Record, State},
 };
 
@@ -43,10 +49,13 @@ pub(crate) struct Remainder {
 /// Reads it all. What is odd is told and left alone; an error means that nothing could be read, and that it must be read
 /// again before anything is taken away.
 pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
+    executor.scene.watch.catch_up()?;
     let mut remains = Remains::default();
+    let (records, pods) = side_by_side(|| executor.records.all(), || remains.pods(executor));
+    let pods = pods?;
     let mut published: HashMap<Slot, Record> = HashMap::new();
     let mut staged = Vec::new();
-    for (key, found) in executor.records.all().map_err(|error| Failure::open(&error))? {
+    for (key, found) in records.map_err(|error| Failure::open(&error))? {
         match (key, found) {
             (Key::Publish(slot), Ok(record)) => drop(published.insert(slot, record)),
             (Key::Stage(_), Ok(record)) => staged.push(record),
@@ -72,20 +81,11 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
             }
         }
     }
-    let pods = executor.scene.layout.pods()?;
-    for pod in whole_file::names(&pods)? {
-        let Ok(uid) = std::str::from_utf8(pod.as_bytes()).map(PodUid::from) else {
-            remains.troubles.push(format!("the name of {}/{pod} is no text", pods.path().display()));
-            continue;
-        };
-        let below = Path::new("pods").join(pod.as_path());
-        if remains.directory(executor, &below).is_none() {
-            continue;
-        }
+    for (uid, slots) in pods {
         remains.events.push(Event::FoundPod(uid.clone()));
-        for slot in remains.slots(executor, &pod) {
+        for Seen { slot, directory } in slots {
             match published.remove(&slot) {
-                Some(record) => remains.publish(executor, &uid, &record),
+                Some(record) => remains.publish(executor, &uid, &record, Some((&slot, directory))),
                 None => remains.unreadable(&uid, &slot),
             }
         }
@@ -95,24 +95,60 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
     rest.sort_by_key(|(slot, _)| slot.path());
     for (slot, record) in rest {
         let uid = PodUid::from(slot.pod.to_string().as_str());
-        remains.publish(executor, &uid, &record);
+        remains.publish(executor, &uid, &record, None);
     }
     Ok(remains)
 }
 
+/// A place in a pod's directory that may hold a volume.
+struct Seen {
+    slot: Slot,
+    /// The directory that is there, if it is one and nothing is mounted on it.
+    directory: Option<Proof>,
+}
+
+/// Does both, the first on a thread of its own if there is one to be had.
+fn side_by_side<A: Send, B>(one: impl FnOnce() -> A + Send + Copy, other: impl FnOnce() -> B) -> (A, B) {
+    std::thread::scope(|scope| {
+        let beside = std::thread::Builder::new().name("windlass-start".into()).spawn_scoped(scope, one);
+        let other = other();
+        let one = match beside {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => one(),
+        };
+        (one, other)
+    })
+}
+
 impl Remains {
     fn stage(&mut self, executor: &Executor, record: &Record) {
-        let found = self.found(executor, record, Place::Stage(record.spec.id.clone()));
+        let found = self.found(executor, record, Place::Stage(record.spec.id.clone()), None);
         self.events.push(Event::FoundStaged(found));
     }
 
-    fn publish(&mut self, executor: &Executor, uid: &PodUid, record: &Record) {
-        let found = self.found(executor, record, Place::Publish(record.spec.id.clone(), uid.clone()));
+    /// What was seen of its directory, if that was looked at, need not be looked at again.
+    fn publish(&mut self, executor: &Executor, uid: &PodUid, record: &Record, seen: Option<(&Slot, Option<Proof>)>) {
+        let place = Place::Publish(record.spec.id.clone(), uid.clone());
+        let found = self.found(executor, record, place, seen);
         self.events.push(Event::FoundPublished { pod: uid.clone(), found });
     }
 
-    fn found(&mut self, executor: &Executor, record: &Record, place: Place) -> Found {
-        let looked = record.made_in(&executor.boot).map(|it| executor.look(it));
+    fn found(
+        &mut self,
+        executor: &Executor,
+        record: &Record,
+        place: Place,
+        seen: Option<(&Slot, Option<Proof>)>,
+    ) -> Found {
+        let looked = record.made_in(&executor.boot).map(|made| match (&made.what, seen) {
+            (What::Directory, Some((slot, directory)))
+                if made.path == plugin::absolute(&executor.scene, &slot.path()) =>
+            {
+                let table = executor.scene.watch.table();
+                Ok(table.topmost(&made.path).map(|it| plugin::mount_proof(it)).or(directory))
+            }
+            _ => executor.look(made),
+        });
         // What cannot be looked at is uncertain, and so is all that another boot made.
         let seen = match looked.transpose() {
             Ok(seen) => seen.flatten(),
@@ -129,10 +165,27 @@ impl Remains {
         Found { spec: record.spec.clone(), record: record.for_engine(), seen, label: record.label.clone() }
     }
 
-    /// A directory below the root. Whatever else is there is not ours, and is told.
-    fn directory(&mut self, executor: &Executor, below: &Path) -> Option<windlass_linux::safe_path::Place> {
-        match executor.scene.layout.find(below) {
-            Ok(place) => place,
+    /// All pods that have a directory, with what is in them. Whatever else is there is not ours, and is told.
+    fn pods(&mut self, executor: &Executor) -> Result<Vec<(PodUid, Vec<Seen>)>, Failure> {
+        let pods = executor.scene.layout.pods()?;
+        let mut found = Vec::new();
+        for (pod, _) in whole_file::entries(&pods)? {
+            let Ok(uid) = std::str::from_utf8(pod.as_bytes()).map(PodUid::from) else {
+                self.troubles.push(format!("the name of {}/{pod} is no text", pods.path().display()));
+                continue;
+            };
+            if let Some(place) = self.directory(&pods, &pod) {
+                found.push((uid, self.slots(executor, &pod, &place)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// A directory in another. Whatever else is there is not ours, and is told.
+    fn directory(&mut self, above: &safe_path::Place, name: &Name) -> Option<safe_path::Place> {
+        match above.directory(&Relative::from(name.clone()), Mounts::Refuse) {
+            Ok(place) => Some(place),
+            Err(error) if error.is_missing() => None,
             Err(error) => {
                 self.troubles.push(plugin::chain(&error));
                 None
@@ -140,27 +193,48 @@ impl Remains {
         }
     }
 
-    fn names(&mut self, directory: &windlass_linux::safe_path::Place) -> Vec<Name> {
-        whole_file::names(directory).unwrap_or_else(|error| {
+    fn names(&mut self, directory: &safe_path::Place) -> Vec<Name> {
+        let entries = whole_file::entries(directory).unwrap_or_else(|error| {
             self.troubles.push(plugin::chain(&error));
             Vec::new()
-        })
+        });
+        entries.into_iter().map(|(name, _)| name).collect()
     }
 
     /// The places in a pod's directory that may hold a volume (E-193).
-    fn slots(&mut self, executor: &Executor, pod: &Name) -> Vec<Slot> {
+    fn slots(&mut self, executor: &Executor, pod: &Name, place: &safe_path::Place) -> Vec<Seen> {
         let mut slots = Vec::new();
         for (mode, kind) in [(Mode::Filesystem, "volumes"), (Mode::Block, "volumeDevices")] {
-            let below = Path::new("pods").join(pod.as_path()).join(kind);
-            let Some(plugins) = self.directory(executor, &below) else { continue };
+            let Ok(kind) = Name::new("directory", kind) else { continue };
+            let Some(plugins) = self.directory(place, &kind) else { continue };
             for plugin in self.names(&plugins) {
-                let Some(volumes) = self.directory(executor, &below.join(plugin.as_path())) else { continue };
+                let Some(volumes) = self.directory(&plugins, &plugin) else { continue };
                 for name in self.names(&volumes) {
-                    slots.push(Slot { pod: pod.clone(), plugin: plugin.clone(), name, mode });
+                    let directory = self.look(executor, &volumes, &name);
+                    slots.push(Seen { slot: Slot { pod: pod.clone(), plugin: plugin.clone(), name, mode }, directory });
                 }
             }
         }
         slots
+    }
+
+    /// Looks at a directory, unless something is mounted on it, which is not to be touched.
+    fn look(&mut self, executor: &Executor, volumes: &safe_path::Place, name: &Name) -> Option<Proof> {
+        if executor.scene.watch.table().at(&volumes.path().join(name.as_path())).next().is_some() {
+            return None;
+        }
+        let place = match volumes.directory(&Relative::from(name.clone()), Mounts::Refuse) {
+            Ok(place) => place,
+            // Something else is there, or was put over it just now.
+            Err(error) if matches!(error.errno(), Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => {
+                return None;
+            }
+            Err(error) => {
+                self.troubles.push(plugin::chain(&error));
+                return None;
+            }
+        };
+        plugin::directory_proof(&place).map_err(|failure| self.troubles.push(failure.text)).ok()
     }
 
     fn unreadable(&mut self, uid: &PodUid, slot: &Slot) {

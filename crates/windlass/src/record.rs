@@ -1,9 +1,10 @@
 //! What the mount table and the directories cannot tell is written down: one small file for each stage and each publish.
 //!
-//! They lie in a directory of windlass's own, apart from the kubelet's layout, which stays as the kubelet has it. A
-//! record is whole or not there ([`whole_file`]); one that cannot be read all the same is told apart from none. It has a
-//! version, and fields that this version does not know are kept when it is written again. It holds the boot id, because
-//! a new boot makes every "mounted" untrue, and never a byte of a secret (I-12).
+//! They lie in a directory of windlass's own, apart from the kubelet's layout, which stays as the kubelet has it: those of
+//! publishes side by side, those of stages in a directory for them. A record is whole or not there ([`whole_file`]), or it
+//! is empty, which is no record either; one that cannot be read all the same is told apart from none. It has a version,
+//! and fields that this version does not know are kept when it is written again. It holds the boot id, because a new boot
+//! makes every "mounted" untrue, and never a byte of a secret (I-12).
 
 use std::{
     path::PathBuf,
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use windlass_core::{
     event,
-    ids::{BootId, PodUid, VolumeId},
+    ids::{BootId, VolumeId},
     operation::Proof,
     spec::{Attach, Capabilities, Concurrency, Identity, Refresh, Sharing, VolumeSpec},
 };
@@ -27,10 +28,11 @@ use windlass_linux::{
 };
 
 use crate::{
-    fingerprint::Fingerprint,
     layout::{self, Slot},
     plugin::{Made, What},
 };
+
+mod name;
 
 /// The version that is written. A record of a newer one is read as far as it makes sense.
 const VERSION: u32 = 1;
@@ -99,6 +101,12 @@ impl Record {
         State::Intent { made: self.made_in(boot).map(|made| (boot.clone(), made.clone())) }
     }
 
+    /// The same as an intent, whichever boot it is of.
+    fn retired(self) -> Self {
+        let made = self.made().map(|(boot, made)| (boot.clone(), made.clone()));
+        Self { state: State::Intent { made }, ..self }
+    }
+
     /// What the engine is told of it.
     pub fn for_engine(&self) -> event::Record {
         match &self.state {
@@ -148,6 +156,8 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct Records {
     root: Arc<Place>,
+    /// Of publishes that are being undone. One call moves a record here, and none needs to be written to say so.
+    retired: Arc<Place>,
 }
 
 /// A record that was found, or what is wrong with it.
@@ -166,47 +176,72 @@ impl Records {
     /// The records in this directory, which is made if it is missing.
     pub fn open(directory: &Place) -> Result<Self, layout::Error> {
         let root = directory.make_directory(&Name::new("directory", "records")?, Mode::RWXU, Mounts::Refuse)?;
-        Ok(Self { root: Arc::new(root) })
+        let retired = root.make_directory(&Name::new("directory", RETIRED)?, Mode::RWXU, Mounts::Refuse)?;
+        Ok(Self { root: Arc::new(root), retired: Arc::new(retired) })
     }
 
     /// Writes a record, in place of the one there is.
     pub fn write(&self, key: &Key, record: &Record, survives: Survives) -> Result<(), Error> {
-        let (directory, name) = self.place(key).map_err(|source| Error::Reach { what: describe(key), source })?;
-        let file = File::of(record);
-        let text = serde_json::to_vec(&file).map_err(|source| Error::Describe { what: describe(key), source })?;
-        Ok(whole_file::write(&directory, &name, &text, survives)?)
+        let (name, text) = text_of(key, record)?;
+        match key {
+            Key::Publish(_) => whole_file::write(&self.root, &name, &text, survives)?,
+            Key::Stage(_) => {
+                let reach = |source| Error::Reach { what: describe(key), source };
+                let stages = stages_name().map_err(|source| reach(source.into()))?;
+                let stages = self.root.make_directory(&stages, Mode::RWXU, Mounts::Refuse);
+                whole_file::write(&stages.map_err(|source| reach(source.into()))?, &name, &text, survives)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Records::write`], where there is probably no record yet: whatever a process that ends meanwhile leaves is
+    /// taken for none. The record survives a crash.
+    pub fn create(&self, key: &Key, record: &Record) -> Result<(), Error> {
+        if let Key::Publish(_) = key {
+            let (name, text) = text_of(key, record)?;
+            if whole_file::create(&self.root, &name, &text)? {
+                return Ok(());
+            }
+        }
+        self.write(key, record, Survives::Crash)
     }
 
     /// Reads a record; `None` if there is none.
     pub fn read(&self, key: &Key) -> Result<Option<Record>, Error> {
-        let (directory, name) = match self.find(key) {
-            Ok(Some(place)) => place,
-            Ok(None) => return Ok(None),
-            Err(source) => return Err(Error::Reach { what: describe(key), source }),
+        let name = name_of(key).map_err(|source| Error::Reach { what: describe(key), source: source.into() })?;
+        let found = match key {
+            Key::Publish(_) => read(&self.root, &name)?,
+            Key::Stage(_) => self.stages_directory()?.map(|it| read(&it, &name)).transpose()?.flatten(),
         };
-        let Some(text) = whole_file::read(&directory, &name, BYTES_MAX)? else { return Ok(None) };
-        let damaged = |reason| Error::Damaged { path: directory.path().join(name.as_path()), reason };
-        parse(&text).map(Some).map_err(damaged)
+        Ok(found.map(|(record, _)| record))
     }
 
     /// Removes a record. That there is none is success.
     pub fn remove(&self, key: &Key) -> Result<(), Error> {
-        match self.find(key) {
-            Ok(Some((directory, name))) => Ok(whole_file::remove(&directory, &name)?),
-            Ok(None) => Ok(()),
-            Err(source) => Err(Error::Reach { what: describe(key), source }),
+        let name = name_of(key).map_err(|source| Error::Reach { what: describe(key), source: source.into() })?;
+        match key {
+            Key::Publish(_) => Ok(whole_file::remove(&self.root, &name)?),
+            Key::Stage(_) => match self.stages_directory()? {
+                Some(stages) => Ok(whole_file::remove(&stages, &name)?),
+                None => Ok(()),
+            },
         }
     }
 
-    /// Removes the directories of a pod that has no records any more.
-    pub fn forget_pod(&self, pod: &PodUid) -> Result<(), windlass_linux::remove::Error> {
-        let (Ok(pods), Ok(name)) = (Name::new("directory", "pods"), Name::new("metadata.uid", pod.as_str())) else {
-            return Ok(());
-        };
-        match self.root.directory(&Relative::from(pods), Mounts::Refuse) {
-            Ok(pods) => windlass_linux::remove::empty_directories(&pods, &name),
-            Err(_) => Ok(()),
-        }
+    /// Makes a proof an intent: what it tells of is going to be taken away. That there is none is success.
+    pub fn retire(&self, slot: &Slot) -> Result<(), Error> {
+        Ok(whole_file::move_to(&self.root, &retired_name(slot)?, &self.retired)?)
+    }
+
+    /// The record of something that was being taken away.
+    pub fn read_retired(&self, slot: &Slot) -> Result<Option<Record>, Error> {
+        Ok(read(&self.retired, &retired_name(slot)?)?.map(|(record, _)| record.retired()))
+    }
+
+    /// Removes the record of what was taken away. That there is none is success.
+    pub fn remove_retired(&self, slot: &Slot) -> Result<(), Error> {
+        Ok(whole_file::remove(&self.retired, &retired_name(slot)?)?)
     }
 
     /// The records in this directory for somebody who only looks, while another process may write them: nothing is made
@@ -216,7 +251,10 @@ impl Records {
         let name = Relative::new("directory", "records");
         let root = name.map_err(|source| Error::Reach { what: what(), source: source.into() })?;
         match directory.directory(&root, Mounts::Refuse) {
-            Ok(root) => Self { root: Arc::new(root) }.read_all(finished_names).map(Some),
+            Ok(root) => {
+                let retired = find(&root, RETIRED)?;
+                read_all(&root, retired.as_ref(), finished_names).map(Some)
+            }
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(Error::Reach { what: what(), source: error.into() }),
         }
@@ -224,116 +262,116 @@ impl Records {
 
     /// All records, those that cannot be read too. What earlier processes did not finish is removed.
     pub fn all(&self) -> Result<Vec<Found>, Error> {
-        let all = self.read_all(whole_file::swept_names)?;
-        self.sweep(&all)?;
-        Ok(all)
+        read_all(&self.root, Some(&self.retired), whole_file::swept_names)
     }
 
-    /// Removes the directories of pods that have no records: of a process that ended between removing the last record and
-    /// them, nothing else may be left that tells of the pod.
-    fn sweep(&self, all: &[Found]) -> Result<(), Error> {
-        let Some(pods) = self.directory(&self.root, "pods")? else { return Ok(()) };
-        let has_records = |pod: &Name| all.iter().any(|(key, _)| matches!(key, Key::Publish(slot) if slot.pod == *pod));
-        for pod in whole_file::names(&pods)?.iter().filter(|it| !has_records(it)) {
-            // What somebody else put there stays, and is in nobody's way.
-            let _ = windlass_linux::remove::empty_directories(&pods, pod);
-        }
-        Ok(())
-    }
-
-    fn read_all(&self, names: Names) -> Result<Vec<Found>, Error> {
-        let mut all = Vec::new();
-        self.stages(names, &mut all)?;
-        let Some(pods) = self.directory(&self.root, "pods")? else { return Ok(all) };
-        for pod in names(&pods)? {
-            let Some(here) = directory(&pods, &pod)? else { continue };
-            for mode in [windlass_core::spec::Mode::Filesystem, windlass_core::spec::Mode::Block] {
-                let Some(kind) = self.directory(&here, directory_of(mode))? else { continue };
-                for plugin in names(&kind)? {
-                    let Some(volumes) = directory(&kind, &plugin)? else { continue };
-                    for name in names(&volumes)? {
-                        let slot = Slot { pod: pod.clone(), plugin: plugin.clone(), name, mode };
-                        let key = Key::Publish(slot);
-                        if let Some(found) = self.read(&key).transpose() {
-                            all.push((key, found));
-                        }
-                    }
-                }
-            }
-        }
-        Ok(all)
-    }
-
-    /// The file of a stage has a number for a name, so which volume it is about stands in it alone.
-    fn stages(&self, names: Names, all: &mut Vec<Found>) -> Result<(), Error> {
-        let Some(stages) = self.directory(&self.root, "stages")? else { return Ok(()) };
-        for name in names(&stages)? {
-            let path = stages.path().join(name.as_path());
-            let unknown = Key::Stage(name.to_string().as_str().into());
-            match whole_file::read(&stages, &name, BYTES_MAX) {
-                Ok(None) => {}
-                Err(error) => all.push((unknown, Err(error.into()))),
-                Ok(Some(text)) => match parse(&text) {
-                    Ok(record) => all.push((Key::Stage(record.spec.id.clone()), Ok(record))),
-                    Err(reason) => all.push((unknown, Err(Error::Damaged { path, reason }))),
-                },
-            }
-        }
-        Ok(())
-    }
-
-    fn directory(&self, above: &Place, name: &'static str) -> Result<Option<Place>, Error> {
-        match Name::new("directory", name) {
-            Ok(name) => directory(above, &name),
-            Err(_) => Ok(None),
-        }
-    }
-
-    fn place(&self, key: &Key) -> Result<(Place, Name), layout::Error> {
-        let (below, name) = path(key)?;
-        Ok((self.root.make_directories(&below, Mode::RWXU, Mounts::Refuse)?, name))
-    }
-
-    fn find(&self, key: &Key) -> Result<Option<(Place, Name)>, layout::Error> {
-        let (below, name) = path(key)?;
-        match self.root.directory(&below, Mounts::Refuse) {
-            Ok(place) => Ok(Some((place, name))),
-            Err(error) if error.is_missing() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+    /// Opened anew each time: stages are rare, and nothing is to be held open that could be in the way of an unmount.
+    fn stages_directory(&self) -> Result<Option<Place>, Error> {
+        find(&self.root, STAGES)
     }
 }
 
-fn directory(above: &Place, name: &Name) -> Result<Option<Place>, Error> {
-    match above.directory(&Relative::from(name.clone()), Mounts::Refuse) {
+fn read_all(root: &Place, retired: Option<&Place>, names: Names) -> Result<Vec<Found>, Error> {
+    let mut all = Vec::new();
+    if let Some(stages) = find(root, STAGES)? {
+        for name in names(&stages)? {
+            match read(&stages, &name) {
+                Ok(None) => {}
+                Ok(Some((record, _))) => all.push((Key::Stage(record.spec.id.clone()), Ok(record))),
+                Err(error) => all.push((unknown(&name), Err(error))),
+            }
+        }
+    }
+    let published = names(root)?;
+    for name in &published {
+        all.extend(read_publish(root, name));
+    }
+    if let Some(retired) = retired {
+        // What was made anew since has a record that is newer. Names are sorted.
+        for name in names(retired)?.iter().filter(|it| published.binary_search(it).is_err()) {
+            all.extend(read_publish(retired, name).map(|(key, found)| (key, found.map(Record::retired))));
+        }
+    }
+    Ok(all)
+}
+
+/// The record of a publish that has this name; `None` if there is none, or if what is there is not ours.
+fn read_publish(directory: &Place, name: &Name) -> Option<Found> {
+    let slot = name::publish(name);
+    if slot.is_none() && !name::is_number(name) {
+        return None;
+    }
+    let found = read(directory, name).transpose()?;
+    Some(match (found, slot) {
+        (Ok((record, _)), Some(slot)) => (Key::Publish(slot), Ok(record)),
+        (Ok((record, pod)), None) => match Slot::of(&pod.as_deref().unwrap_or_default().into(), &record.spec) {
+            Ok(slot) => (Key::Publish(slot), Ok(record)),
+            Err(error) => (unknown(name), Err(damaged(directory, name, error.to_string()))),
+        },
+        (Err(error), Some(slot)) => (Key::Publish(slot), Err(error)),
+        (Err(error), None) => (unknown(name), Err(error)),
+    })
+}
+
+/// A directory among the records; `None` if there is none.
+fn find(root: &Place, name: &'static str) -> Result<Option<Place>, Error> {
+    let reach = |source| Error::Reach { what: name.into(), source };
+    let below = Relative::new("directory", name).map_err(|source| reach(source.into()))?;
+    match root.directory(&below, Mounts::Refuse) {
         Ok(place) => Ok(Some(place)),
         // A file where a directory should be is not ours.
         Err(error) if error.is_missing() || error.errno() == rustix::io::Errno::NOTDIR => Ok(None),
-        Err(error) => Err(Error::Reach { what: name.to_string(), source: error.into() }),
+        Err(error) => Err(reach(error.into())),
     }
 }
 
-fn directory_of(mode: windlass_core::spec::Mode) -> &'static str {
-    match mode {
-        windlass_core::spec::Mode::Filesystem => "volumes",
-        windlass_core::spec::Mode::Block => "volumeDevices",
-    }
+/// The directory of the records of publishes that are being undone.
+const RETIRED: &str = "retired";
+
+fn retired_name(slot: &Slot) -> Result<Name, Error> {
+    let reach = |source: windlass_linux::name::Error| Error::Reach {
+        what: slot.path().display().to_string(),
+        source: source.into(),
+    };
+    name::of_publish(slot).map_err(reach)
 }
 
-/// The directory of a record and its name in it. A volume's identity is no name of a file: it can be long.
-fn path(key: &Key) -> Result<(Relative, Name), windlass_linux::name::Error> {
+/// The directory of the records of stages.
+const STAGES: &str = "stages";
+
+fn stages_name() -> Result<Name, windlass_linux::name::Error> {
+    Name::new("directory", STAGES)
+}
+
+fn name_of(key: &Key) -> Result<Name, windlass_linux::name::Error> {
     match key {
-        Key::Publish(slot) => Ok((Relative::new("record", slot.parent())?, slot.name.clone())),
-        Key::Stage(volume) => {
-            let half = |key| {
-                let mut fingerprint = Fingerprint::new([key, 0]);
-                fingerprint.field(volume.as_str().as_bytes());
-                fingerprint.finish()
-            };
-            let name = format!("{:016x}{:016x}", half(1), half(2));
-            Ok((Relative::new("record", "stages")?, Name::new("record", name)?))
-        }
+        Key::Publish(slot) => name::of_publish(slot),
+        Key::Stage(volume) => name::of_stage(volume),
     }
+}
+
+/// A record with a number for a name that does not tell what it is about.
+fn unknown(name: &Name) -> Key {
+    Key::Stage(name.to_string().as_str().into())
+}
+
+/// A record, and the pod that stands in it if its name does not tell; `None` if there is none.
+fn read(directory: &Place, name: &Name) -> Result<Option<(Record, Option<String>)>, Error> {
+    let text = whole_file::read(directory, name, BYTES_MAX)?;
+    // An empty one was being created when its process ended, or is being created now.
+    let Some(text) = text.filter(|it| !it.is_empty()) else { return Ok(None) };
+    parse(&text).map(Some).map_err(|reason| damaged(directory, name, reason))
+}
+
+fn damaged(directory: &Place, name: &Name, reason: String) -> Error {
+    Error::Damaged { path: directory.path().join(name.as_path()), reason }
+}
+
+/// The name of a record, and what is in it.
+fn text_of(key: &Key, record: &Record) -> Result<(Name, Vec<u8>), Error> {
+    let name = name_of(key).map_err(|source| Error::Reach { what: describe(key), source: source.into() })?;
+    let text = serde_json::to_vec(&File::of(&name, key, record));
+    Ok((name, text.map_err(|source| Error::Describe { what: describe(key), source })?))
 }
 
 fn describe(key: &Key) -> String {
@@ -348,6 +386,9 @@ fn describe(key: &Key) -> String {
 struct File {
     version: u32,
     volume: Volume,
+    /// The pod, if the name of the file does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     made: Option<MadeFields>,
     /// The boot in which it was made.
@@ -435,7 +476,13 @@ struct Proven {
 }
 
 impl File {
-    fn of(record: &Record) -> Self {
+    fn of(name: &Name, key: &Key, record: &Record) -> Self {
+        let pod = match key {
+            Key::Publish(slot) if name::is_number(name) => {
+                Some(String::from_utf8_lossy(slot.pod.as_bytes()).into_owned())
+            }
+            Key::Publish(_) | Key::Stage(_) => None,
+        };
         let proven = match &record.state {
             State::Intent { .. } => None,
             State::Proven { revision, epoch, .. } => Some(Proven { revision: *revision, epoch: *epoch }),
@@ -443,6 +490,7 @@ impl File {
         Self {
             version: VERSION,
             volume: Volume::of(&record.spec),
+            pod,
             made: record.made().map(|(_, made)| MadeFields::of(made)),
             boot: record.made().map(|(boot, _)| boot.as_str().into()),
             proven,
@@ -555,14 +603,15 @@ impl MadeFields {
     }
 }
 
-fn parse(text: &[u8]) -> Result<Record, String> {
+fn parse(text: &[u8]) -> Result<(Record, Option<String>), String> {
     let file: File = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let made = file.boot.map(|it| BootId::from(it.as_str())).zip(file.made.map(MadeFields::made));
     let state = match (file.proven, made) {
         (Some(Proven { revision, epoch }), Some((boot, made))) => State::Proven { boot, made, revision, epoch },
         (_, made) => State::Intent { made },
     };
-    Ok(Record { spec: Arc::new(file.volume.spec()), state, label: file.label.map(Into::into), other: file.other })
+    let spec = Arc::new(file.volume.spec());
+    Ok((Record { spec, state, label: file.label.map(Into::into), other: file.other }, file.pod))
 }
 
 #[cfg(test)]
@@ -641,9 +690,9 @@ mod tests {
         let found = records.all().unwrap();
         assert_eq!(found.len(), 3);
         assert!(found.iter().all(|(key, it)| records.read(key).unwrap().as_ref() == it.as_ref().ok()));
-        let torn = directory.path().join("records/pods/uid/volumes/kubernetes.io~local-volume/disk");
+        let torn = directory.path().join("records/uid:volumes:kubernetes.io~local-volume:disk");
         let text = std::fs::read(&torn).unwrap();
-        for length in [0, 1, text.len() / 2, text.len() - 1] {
+        for length in [1, text.len() / 2, text.len() - 1] {
             std::fs::write(&torn, &text[..length]).unwrap();
             let found = records.all().unwrap();
             let damaged: Vec<_> = found.iter().filter(|(_, it)| matches!(it, Err(Error::Damaged { .. }))).collect();
@@ -652,13 +701,55 @@ mod tests {
         }
     }
 
+    /// I-11: what a process leaves that ended while it created a record.
+    #[test]
+    fn an_empty_record_is_none_and_is_written_over() {
+        let (directory, records) = opened();
+        let key = publish(VolumeMode::Filesystem);
+        let made = record(VolumeMode::Filesystem);
+        std::fs::write(directory.path().join("records/uid:volumes:kubernetes.io~local-volume:disk"), "").unwrap();
+        assert_eq!(records.read(&key).unwrap(), None);
+        assert_eq!(records.all().unwrap().len(), 0);
+        records.create(&key, &made).unwrap();
+        assert_eq!(records.read(&key).unwrap().as_ref(), Some(&made));
+        for key in [key, stage()] {
+            let other = Record { label: None, ..made.clone() };
+            records.create(&key, &made).unwrap();
+            records.create(&key, &other).unwrap();
+            assert_eq!(records.read(&key).unwrap(), Some(other), "also in place of one that is there");
+        }
+    }
+
+    /// I-11: what a process leaves that ended while a volume was taken away.
+    #[test]
+    fn a_retired_record_is_an_intent_until_a_newer_one_is_written() {
+        let (directory, records) = opened();
+        let Key::Publish(slot) = publish(VolumeMode::Filesystem) else { unreachable!("it is one") };
+        let (key, made) = (Key::Publish(slot.clone()), record(VolumeMode::Filesystem));
+        records.retire(&slot).unwrap();
+        records.write(&key, &made, Survives::Crash).unwrap();
+        records.retire(&slot).unwrap();
+        assert_eq!(records.read(&key).unwrap(), None);
+        let intent = Record { state: made.intent(&"boot".into()), ..made.clone() };
+        assert_eq!(records.read_retired(&slot).unwrap().as_ref(), Some(&intent));
+        let place = Place::root(directory.path()).unwrap();
+        for found in [records.all().unwrap(), Records::look(&place).unwrap().unwrap()] {
+            assert!(matches!(found.as_slice(), [(found, Ok(record))] if *found == key && *record == intent));
+        }
+        records.write(&key, &made, Survives::Crash).unwrap();
+        assert!(matches!(records.all().unwrap().as_slice(), [(_, Ok(record))] if *record == made));
+        records.retire(&slot).unwrap();
+        records.remove_retired(&slot).unwrap();
+        records.remove_retired(&slot).unwrap();
+        assert_eq!(records.all().unwrap().len(), 0);
+    }
+
     #[test]
     fn who_looks_leaves_what_another_process_is_writing() {
         let (directory, records) = opened();
         let place = Place::root(directory.path()).unwrap();
         records.write(&publish(VolumeMode::Block), &record(VolumeMode::Block), Survives::Crash).unwrap();
-        let volumes = directory.path().join("records/pods/uid/volumeDevices/kubernetes.io~local-volume");
-        let unfinished = volumes.join("..new-1-0");
+        let unfinished = directory.path().join("records/..new-1-0");
         std::fs::write(&unfinished, "half").unwrap();
         assert!(whole_file::is_unfinished(&Name::new("record", "..new-1-0").unwrap()), "the name is out of date");
         let found = Records::look(&place).unwrap().unwrap();
@@ -687,26 +778,18 @@ mod tests {
     }
 
     #[test]
-    fn a_pods_directories_go_with_its_last_record() {
+    fn a_record_whose_name_would_be_too_long_is_found_too() {
         let (directory, records) = opened();
-        let key = publish(VolumeMode::Filesystem);
-        records.write(&key, &record(VolumeMode::Filesystem), Survives::Crash).unwrap();
-        assert!(records.forget_pod(&"uid".into()).is_err(), "it still has one");
+        let mut long = record(VolumeMode::Filesystem);
+        Arc::make_mut(&mut long.spec).inner_name = "x".repeat(Name::BYTES_MAX).as_str().into();
+        let key = Key::Publish(Slot::of(&"uid".into(), &long.spec).unwrap());
+        records.write(&key, &long, Survives::Crash).unwrap();
+        assert_eq!(records.read(&key).unwrap().as_ref(), Some(&long));
+        std::fs::write(directory.path().join("records/foreign"), "not ours").unwrap();
+        let found = records.all().unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!((&found[0].0, found[0].1.as_ref().ok()), (&key, Some(&long)));
         records.remove(&key).unwrap();
-        records.forget_pod(&"uid".into()).unwrap();
-        assert!(!directory.path().join("records/pods/uid").exists());
-    }
-
-    #[test]
-    fn directories_that_a_killed_process_left_go_at_the_next_start() {
-        let (directory, records) = opened();
-        let (kept, gone) = (publish(VolumeMode::Filesystem), directory.path().join("records/pods/gone/volumes/a"));
-        records.write(&kept, &record(VolumeMode::Filesystem), Survives::Crash).unwrap();
-        std::fs::create_dir_all(&gone).unwrap();
-        let foreign = directory.path().join("records/pods/foreign/file");
-        std::fs::create_dir_all(foreign.parent().unwrap()).unwrap();
-        std::fs::write(&foreign, "not ours").unwrap();
-        assert_eq!(records.all().unwrap().len(), 1);
-        assert!(!directory.path().join("records/pods/gone").exists() && foreign.exists());
+        assert_eq!(records.all().unwrap().len(), 0);
     }
 }

@@ -18,7 +18,7 @@ use crate::{args, paths::Paths};
 const ISSUER_HELP: &str = "What the tokens say of who made them [default: https://windlass.local]";
 
 /// Whoever wants to keep a pod for longer leaves its manifest where it is.
-const REMOVAL_DELAY_MAX: Duration = Duration::from_hours(1);
+const REMOVAL_DELAY_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// Settings as they are written. The file has the same names as the options, without the hyphens before them; what the
 /// command line or the environment says comes before what the file says.

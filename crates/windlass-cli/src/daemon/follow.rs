@@ -30,7 +30,7 @@ use super::{
 /// So many changes without a pause are worth a look at memory.
 const BURST: u32 = 200;
 /// A pause.
-const QUIET: Duration = Duration::from_millis(500);
+const QUIET: Duration = Duration::from_millis(100);
 
 /// Follows the changes until the node ends.
 pub(crate) async fn follow(mut changes: Changes, node: Node, journal: Arc<Journal>, config: Config) {

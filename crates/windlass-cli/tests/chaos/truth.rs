@@ -32,6 +32,9 @@ struct Identity {
     shown: Option<(BTreeMap<String, Shown>, PathBuf)>,
 }
 
+/// Where the records are of volumes that are being taken away, below the records.
+const RETIRED: &str = "retired";
+
 /// What was there when all had come right.
 #[derive(Default)]
 pub(crate) struct Seen(BTreeMap<Volume, Identity>);
@@ -40,6 +43,13 @@ impl Truth {
     /// Where the records are.
     fn records(&self) -> PathBuf {
         self.root.join("windlass/records")
+    }
+
+    /// The records of volumes in pods that are there, those of volumes that are being taken away too, and whatever else
+    /// lies beside them.
+    fn found_records(&self) -> BTreeSet<PathBuf> {
+        let beside = names(&self.records()).into_iter().filter(|it| it != "stages" && it != RETIRED).map(PathBuf::from);
+        beside.chain(below(&self.records(), RETIRED, 1)).collect()
     }
 
     /// Directories in which something happens while all comes right.
@@ -79,10 +89,9 @@ impl Truth {
             let excess = excess.map(|it| format!("{what} left: {}", it.display()));
             differences.extend(missing.chain(excess));
         };
-        compare("pod", uids.clone(), below(&self.root, "pods", 1));
+        compare("pod", uids, below(&self.root, "pods", 1));
         compare("volume", places, volumes(&self.root));
-        compare("record", records, volumes(&self.records()));
-        compare("pod's records", uids, below(&self.records(), "pods", 1));
+        compare("record", records, self.found_records());
         compare("mount", mounts, mounted.into_keys().collect());
 
         for pod in sure {
@@ -99,10 +108,11 @@ impl Truth {
     /// What is left when nothing should be.
     pub(crate) fn remains(&self) -> Vec<String> {
         let mounts = self.mounts().into_keys().map(|it| format!("mount left: {}", it.display()));
-        let files = [("", "pods"), ("", "plugins"), ("windlass/records", "pods"), ("windlass/records", "stages")];
+        let files = [("", "pods"), ("", "plugins"), ("windlass/records", "stages")];
         let below =
             |(above, name)| below(&self.root.join(above), name, 1).into_iter().map(move |it| Path::new(above).join(it));
-        mounts.chain(files.into_iter().flat_map(below).map(|it| format!("left: {}", it.display()))).collect()
+        let files = files.into_iter().flat_map(below).chain(self.found_records());
+        mounts.chain(files.map(|it| format!("left: {}", it.display()))).collect()
     }
 
     /// Whether something was begun and not ended: a record of an intent, or a version that nothing leads to.
@@ -112,7 +122,8 @@ impl Truth {
             serde_json::from_slice::<serde_json::Value>(&text).is_ok_and(|it| it["proven"].is_null())
         };
         let torn = |path: &PathBuf| names(&self.root.join(path)).iter().filter(|it| it.starts_with("..")).count() > 2;
-        volumes(&self.records()).iter().any(intent) || volumes(&self.root).iter().any(torn)
+        self.found_records().iter().any(|it| it.starts_with(RETIRED) || intent(it))
+            || volumes(&self.root).iter().any(torn)
     }
 
     /// What is mounted below the root, by path.

@@ -117,7 +117,10 @@ impl Pod {
     /// A record of a volume, below the records.
     pub(crate) fn record(&self, kind: Kind) -> PathBuf {
         let place = self.place(kind);
-        place.unwrap_or_else(|| Path::new("pods").join(&self.uid).join("volumes/kubernetes.io~host-path/host"))
+        let place =
+            place.unwrap_or_else(|| Path::new("pods").join(&self.uid).join("volumes/kubernetes.io~host-path/host"));
+        let parts: Vec<_> = place.iter().skip(1).map(|it| it.to_string_lossy()).collect();
+        parts.join(":").into()
     }
 
     /// The files that what is shown depends on.

@@ -15,11 +15,11 @@ use crate::safe_path::{Mounts, Place, open_beneath};
 
 /// Whether a version holds exactly these contents. A version that cannot be read does not: it is written again.
 pub(super) fn holds(target: &Place, version: &Name, contents: &Contents, owners: &Owners) -> bool {
-    let Ok(top) = target.directory(&Relative::from(version.clone()), Mounts::Refuse) else {
+    let Ok(top) = target.directory_named(version, Mounts::Refuse) else {
         return false;
     };
     let mut missing = contents.directories();
-    let mut files: BTreeSet<PathBuf> = contents.files().map(|(path, _)| path.to_path()).collect();
+    let mut files: BTreeSet<PathBuf> = contents.files().map(|(path, _)| path.as_path().into()).collect();
     let found = directory(&OwnedFd::from(top), Path::new(""), contents, owners, &mut missing, &mut files);
     found == Ok(true) && missing.is_empty() && files.is_empty()
 }

@@ -5,12 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use super::{Error, Step};
+use super::{Contents, Error, Step};
 use crate::name::Name;
 use crate::safe_path::Place;
 
-/// Makes the directory of a new version, open to nobody else yet, and returns its name.
-pub(super) fn new_stamp(target: &Place, before: &mut dyn FnMut(Step)) -> Result<Name, Error> {
+/// Makes the directory of a new version, and returns its name. It has its mode from the start, as far as the umask lets
+/// it; we may write in it whatever its mode will be.
+pub(super) fn new_stamp(target: &Place, contents: &Contents, before: &mut dyn FnMut(Step)) -> Result<Name, Error> {
     // Names differ in a random number of 32 bits, so twice the same is rare and three times is not chance.
     const TRIES: usize = 100;
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
@@ -21,7 +22,7 @@ pub(super) fn new_stamp(target: &Place, before: &mut dyn FnMut(Step)) -> Result<
             .map_err(|source| Error::Write { path: target.path().into(), source })?;
         let name = Name::new("version", stamp(seconds, u32::from_ne_bytes(random))).expect("a plain name");
         before(Step::MakeVersion);
-        match rustix::fs::mkdirat(target, name.as_path(), Mode::RWXU) {
+        match rustix::fs::mkdirat(target, name.as_path(), contents.directory_mode | Mode::RWXU) {
             Ok(()) => return Ok(name),
             Err(Errno::EXIST) => {}
             Err(errno) => {

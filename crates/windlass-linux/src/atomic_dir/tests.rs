@@ -65,6 +65,21 @@ fn the_layout_is_the_known_one() {
 }
 
 #[test]
+fn a_first_write_is_a_write() {
+    let (case, first) = (Case::new(), Case::new());
+    let files = [("a", "1"), ("foo/bar/x", "2")];
+    case.write(&files);
+    let written = write_first(&first.target, &contents(&files)).unwrap();
+    assert!(written.changed && written.hidden.is_empty() && written.leftovers.is_empty());
+    assert_eq!(first.listing(), case.listing());
+    assert!(!first.write(&files).changed, "modes and owners too");
+    let error = write_first(&first.target, &contents(&files)).unwrap_err();
+    assert!(matches!(error, Error::SetLink { .. }), "{error}");
+    assert_eq!(first.listing(), case.listing(), "what was there stays, and nothing is left over");
+    assert_eq!(first.read("a"), "1");
+}
+
+#[test]
 fn the_same_contents_are_not_written_again() {
     let case = Case::new();
     let first = case.write(&[("a", "1"), ("b/c", "2")]);

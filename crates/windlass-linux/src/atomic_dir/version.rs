@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use super::{Contents, Error, File, Step};
-use crate::name::{Name, Relative};
+use crate::name::Name;
 use crate::safe_path::{Mounts, Place, open_beneath};
 
 /// Who owns what: the contents' wishes, completed by who is writing.
@@ -33,6 +33,11 @@ impl Owners {
         owner.unwrap_or(self.writer)
     }
 
+    /// Whether a file belongs to who writes, and to a group that is given to what is made here.
+    fn is_writer(&self, owner: Option<u32>) -> bool {
+        (self.user(owner), self.group) == (self.writer, self.group_in_target)
+    }
+
     /// Gives a link its owner, if it has another. Only then, because who is not root may not do it at all.
     pub(super) fn own_link(&self, target: &Place, link: &Path, owner: Option<u32>) -> Result<(), Errno> {
         let status = rustix::fs::statat(target, link, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -57,10 +62,12 @@ impl Owners {
     fn finish(&self, fd: &impl std::os::fd::AsFd, owner: Option<u32>, mode: Mode) -> Result<(), Errno> {
         let status = rustix::fs::fstat(fd)?;
         let (user, group) = (self.user(owner), self.group);
-        if (status.st_uid, status.st_gid) != (user, group) {
+        let is_owned = (status.st_uid, status.st_gid) == (user, group);
+        if !is_owned {
             rustix::fs::fchown(fd, Some(Uid::from_raw(user)), Some(Gid::from_raw(group))).map_err(unmapped)?;
         }
-        rustix::fs::fchmod(fd, mode)
+        // Changing the owner drops mode bits, so what was found before says nothing then.
+        if is_owned && Mode::from_raw_mode(status.st_mode) == mode { Ok(()) } else { rustix::fs::fchmod(fd, mode) }
     }
 }
 
@@ -77,7 +84,7 @@ pub(super) fn fill(
     owners: &Owners,
     before: &mut dyn FnMut(Step),
 ) -> Result<(), Error> {
-    let top = target.directory(&Relative::from(version.clone()), Mounts::Refuse)?;
+    let top = target.directory_named(version, Mounts::Refuse)?;
     let directories = contents.directories();
     for directory in &directories {
         rustix::fs::mkdirat(&top, directory, Mode::RWXU)
@@ -85,9 +92,8 @@ pub(super) fn fill(
     }
     for (path, file) in contents.files() {
         before(Step::WriteFile);
-        let path = path.to_path();
-        write_file(&top, &path, file, owners)
-            .map_err(|source| Error::Write { path: top.path().join(&path), source })?;
+        let path = path.as_path();
+        write_file(&top, path, file, owners).map_err(|source| Error::Write { path: top.path().join(path), source })?;
     }
     // Last, and the innermost first: their modes may forbid writing or entering, even to us.
     for directory in directories.iter().rev() {
@@ -102,9 +108,10 @@ pub(super) fn fill(
 }
 
 fn write_file(top: &Place, path: &Path, file: &File, owners: &Owners) -> Result<(), Errno> {
-    // Readable by nobody else until it has its owner.
+    // Readable by nobody else until it has its owner. One that is ours has its mode at once, if the umask lets it.
+    let mode = if owners.is_writer(file.owner) { file.mode } else { Mode::RUSR | Mode::WUSR };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-    let fd = open_beneath(top, path, flags, Mode::RUSR | Mode::WUSR, Mounts::Refuse)?;
+    let fd = open_beneath(top, path, flags, mode, Mounts::Refuse)?;
     let mut rest = file.contents.as_slice();
     while !rest.is_empty() {
         match rustix::io::write(&fd, rest) {

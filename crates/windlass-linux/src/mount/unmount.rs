@@ -12,7 +12,8 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use super::Error;
-use crate::table::{self, Mount, MountId};
+use crate::table::{self, Mount, MountId, Watch};
+use crate::working_directory;
 
 /// How hard to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,14 +53,37 @@ pub enum Unmounted {
 ///
 /// Where mounts have no unique ids ([`MountId::Reusable`]), a mount of the same kind that came to the same place after
 /// this one was gone can have its number and look the same; it is then taken for it.
+///
+/// What lies over it is asked of the kernel, which looks at all mounts there are to tell; [`unmount_watched`] is for
+/// whoever has a table.
 pub fn unmount(mount: &Mount, policy: UnmountPolicy) -> Result<Unmounted, Error> {
+    take(mount, policy, |now| Ok(table::over(now)?.map(|it| it.id)))
+}
+
+/// As [`unmount`], but what lies over it is seen in a table that is kept current, however many mounts there are.
+pub fn unmount_watched(watch: &Watch, mount: &Mount, policy: UnmountPolicy) -> Result<Unmounted, Error> {
+    take(mount, policy, |now| {
+        watch.catch_up()?;
+        let table = watch.table();
+        // By the entry in the table: a directory that was renamed since takes its mount along, and the table is not told.
+        match table.get(mount.id) {
+            Some(known) => Ok(table.over(known).map(|it| it.id)),
+            None => Ok(table::over(now)?.map(|it| it.id)),
+        }
+    })
+}
+
+fn take(
+    mount: &Mount,
+    policy: UnmountPolicy,
+    over: impl FnOnce(&Mount) -> Result<Option<MountId>, table::Error>,
+) -> Result<Unmounted, Error> {
     let Some(now) = look(mount)? else {
         return Ok(Unmounted::Before);
     };
     let path = &now.mount_point;
-    let over = table::over(&now).map_err(|source| Error::Check { path: path.clone(), source })?;
-    if let Some(over) = over {
-        return Err(Error::Covered { path: path.clone(), over: over.id });
+    if let Some(over) = over(&now).map_err(|source| Error::Check { path: path.clone(), source })? {
+        return Err(Error::Covered { path: path.clone(), over });
     }
     match remove(path, policy.flags()) {
         Ok(()) => {}
@@ -94,9 +118,14 @@ fn remove(path: &Path, flags: UnmountFlags) -> Result<(), Error> {
     let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let parent = rustix::fs::openat2(CWD, parent, how, Mode::empty(), resolve).map_err(reach)?;
-    // There is no call that unmounts by descriptor. The magic link stands for the directory that is open, and the
-    // kernel does not follow a link in the last component, nor does it touch the file system that is mounted there.
-    let there = Path::new("/proc/thread-self/fd").join(parent.as_raw_fd().to_string()).join(name);
-    rustix::mount::unmount(&there, flags | UnmountFlags::NOFOLLOW)
-        .map_err(|source| Error::Unmount { path: path.into(), source })
+    // There is no call that unmounts by descriptor. The kernel does not follow a link in the last component, nor does it
+    // touch the file system that is mounted there.
+    let flags = flags | UnmountFlags::NOFOLLOW;
+    let unmounted = working_directory::within(&parent, || rustix::mount::unmount(Path::new(name), flags));
+    let unmounted = unmounted.unwrap_or_else(|| {
+        // The magic link stands for the directory that is open. To find it costs as much as half an unmount.
+        let there = Path::new("/proc/thread-self/fd").join(parent.as_raw_fd().to_string()).join(name);
+        rustix::mount::unmount(&there, flags)
+    });
+    unmounted.map_err(|source| Error::Unmount { path: path.into(), source })
 }

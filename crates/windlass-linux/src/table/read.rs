@@ -107,8 +107,7 @@ pub fn over(mount: &Mount) -> Result<Option<Mount>, Error> {
         MountId::Unique(unique) => describe_all(list(unique)?)?,
         MountId::Reusable(_) => Reader::Mountinfo.read()?,
     };
-    let over = table.iter().find(|it| it.parent == mount.id && it.mount_point == mount.mount_point);
-    Ok(over.map(|it| Mount::clone(it)))
+    Ok(table.over(mount).map(|it| Mount::clone(it)))
 }
 
 /// The table in a text of mountinfo.

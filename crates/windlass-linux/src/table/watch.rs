@@ -120,12 +120,14 @@ impl Watch {
     /// Brings the table up to date without waiting. What changed is kept for [`Watch::changes`].
     pub fn catch_up(&self) -> Result<(), Error> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        self.drain(&mut inner)?;
-        if !inner.changes.is_empty() {
+        let waited = !inner.changes.is_empty();
+        let drained = self.drain(&mut inner);
+        // Whoever waits for changes was told of those that were there before.
+        if !waited && !inner.changes.is_empty() {
             // Cannot fail: the counter would have to reach 2^64, and it is set back whenever changes are taken.
             let _ = rustix::io::write(&self.waiting, &1u64.to_ne_bytes());
         }
-        Ok(())
+        drained
     }
 
     /// Waits until something changed, at most for this long (`None`: for ever), and returns all changes since the
@@ -171,6 +173,8 @@ impl Watch {
         let Source::Fanotify(group) = source else {
             return self.compare(*reader, changes);
         };
+        // Far more than any event needs, so what leaves room for one was all there is.
+        const ROOM: usize = 512;
         let mut bytes = [0; 8192];
         loop {
             let count = match rustix::io::read(&*group, &mut bytes) {
@@ -185,6 +189,9 @@ impl Watch {
                     // Without a mount it tells of events that were lost.
                     None => self.compare(*reader, changes)?,
                 }
+            }
+            if count + ROOM <= bytes.len() {
+                return Ok(());
             }
         }
     }

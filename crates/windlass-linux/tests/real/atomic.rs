@@ -75,7 +75,7 @@ fn shown(target: &Path) -> Option<usize> {
     let text = std::fs::read_to_string(target.join("..data/a")).unwrap();
     let number: usize = text.lines().next().unwrap().rsplit(' ').next().unwrap().parse().unwrap();
     for (path, file) in contents(number).files() {
-        let path = target.join("..data").join(path.to_path());
+        let path = target.join("..data").join(path.as_path());
         assert_eq!(std::fs::read(&path).unwrap(), file.contents, "{}", path.display());
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, file.mode.as_raw_mode());
     }
@@ -90,7 +90,7 @@ fn assert_complete(target: &Path, number: usize) {
     let last = if number.is_multiple_of(2) { "even" } else { "odd" };
     assert_eq!(names, ["..STAMP", "..data", "a", "b", last].map(String::from).into());
     for (path, file) in contents(number).files() {
-        assert_eq!(std::fs::read(target.join(path.to_path())).unwrap(), file.contents, "through the link");
+        assert_eq!(std::fs::read(target.join(path.as_path())).unwrap(), file.contents, "through the link");
     }
 }
 

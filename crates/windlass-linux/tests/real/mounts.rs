@@ -7,10 +7,11 @@ use rustix::io::Errno;
 use windlass_linux::abilities::{Abilities, Ability};
 use windlass_linux::mount::{
     Attributes, Error, Extent, Options, Propagation, Swap, Tmpfs, UnmountPolicy, Unmounted, bind, filesystem, relocate,
-    set_attributes, set_propagation, tmpfs, unmount,
+    set_attributes, set_propagation, tmpfs, unmount, unmount_watched,
 };
 use windlass_linux::safe_path::Place;
-use windlass_linux::table::{Reader, identify};
+use windlass_linux::table::{Events, Reader, Watch, identify};
+use windlass_linux::working_directory;
 
 use crate::namespace::{Case, a_tmpfs, has_ids};
 
@@ -242,24 +243,37 @@ fn a_mount_under_another_is_not_mistaken_for_it(case: &Case) {
         let below = reader.read().unwrap().topmost(&case.path("a")).unwrap().clone();
         drop(case.tmpfs("a"));
         let above = case.mounted("a").unwrap();
+        let watch = Watch::begin_with(reader, Events::Poll).unwrap();
         for policy in [UnmountPolicy::Clean, UnmountPolicy::ForceLazy] {
             assert!(matches!(unmount(&below, policy), Err(Error::Covered { .. })));
+            assert!(matches!(unmount_watched(&watch, &below, policy), Err(Error::Covered { .. })));
         }
         assert_eq!(case.mounted("a").unwrap().id, above.id);
         unmount(&above, UnmountPolicy::Clean).unwrap();
-        unmount(&below, UnmountPolicy::Clean).unwrap();
+        assert_eq!(unmount_watched(&watch, &below, UnmountPolicy::Clean).unwrap(), Unmounted::Now);
+        assert_eq!(unmount_watched(&watch, &below, UnmountPolicy::Clean).unwrap(), Unmounted::Before);
     }
 }
 
 fn an_unmount_follows_no_link(case: &Case) {
     drop(case.tmpfs("real/a"));
-    drop(case.tmpfs("other/a"));
-    let mount = case.mounted("other/a").unwrap();
-    // The directory with the mount point moves, and a link to another one takes its place: by its path, the mount
-    // would be taken for the one in `real`.
-    std::fs::rename(case.path("other"), case.path("moved")).unwrap();
-    symlink(case.path("real"), case.path("other")).unwrap();
-    assert_eq!(unmount(&mount, UnmountPolicy::Clean).unwrap(), Unmounted::Now, "it is found where it is now");
-    assert!(case.mounted("moved/a").is_none());
-    assert!(case.mounted("real/a").is_some());
+    // By way of `/proc`, and from within the directory.
+    for moved in ["moved", "moved too"] {
+        drop(case.tmpfs("other/a"));
+        let mount = case.mounted("other/a").unwrap();
+        // The directory with the mount point moves, and a link to another one takes its place: by its path, the mount
+        // would be taken for the one in `real`.
+        std::fs::rename(case.path("other"), case.path(moved)).unwrap();
+        symlink(case.path("real"), case.path("other")).unwrap();
+        assert_eq!(unmount(&mount, UnmountPolicy::Clean).unwrap(), Unmounted::Now, "it is found where it is now");
+        assert!(case.mounted(&format!("{moved}/a")).is_none());
+        assert!(case.mounted("real/a").is_some());
+        std::fs::remove_file(case.path("other")).unwrap();
+        working_directory::make_own();
+    }
+    let mount = case.mounted("real/a").unwrap();
+    let busy = std::fs::File::create(case.path("real/a/file")).unwrap();
+    assert!(unmount(&mount, UnmountPolicy::Clean).unwrap_err().is_busy());
+    drop(busy);
+    assert_eq!(unmount(&mount, UnmountPolicy::Clean).unwrap(), Unmounted::Now);
 }

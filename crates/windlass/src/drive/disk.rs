@@ -8,8 +8,9 @@ impl Drive {
             return;
         }
         self.executor.live.lock().unwrap_or_else(PoisonError::into_inner).remove(pod);
-        let work = if self.keep_directories { Executor::forget_pod } else { Executor::remove_pod };
-        self.chore(pod.clone(), work);
+        if !self.keep_directories {
+            self.chore(pod.clone(), Executor::remove_pod);
+        }
     }
 
     /// Removes the directory of a pod, if the pod has gone.

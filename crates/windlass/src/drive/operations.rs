@@ -16,6 +16,10 @@ impl Drive {
             let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
             Some(Want::new(&known.pod.open()?, known.details.get(&volume)?, &memory, &self.settings.node))
         });
+        let held = match operation.action.kind() {
+            ActionKind::Unpublish => self.held.get(&place).cloned(),
+            _ => None,
+        };
         let epoch = pod.and_then(|it| self.renewals.get(&(it, volume))).map_or(0, |it| it.epoch);
         let id = operation.id;
         self.running.insert(id, place.clone());
@@ -24,7 +28,7 @@ impl Drive {
         let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
         let started = self.workers.run(&lane, move || {
             let mut answer = Answer { id, inbox, locks, ended: None };
-            let job = Job { operation, want, epoch };
+            let job = Job { operation, want, epoch, held };
             answer.ended = Some(executor.run(&job));
         });
         if let Err(error) = started {

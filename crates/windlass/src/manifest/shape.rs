@@ -23,8 +23,8 @@ pub struct Shape<'a> {
 pub(super) enum Node<'a> {
     #[default]
     Nothing,
-    /// A text, a number or a truth, of which no more is known: what it means in YAML depends on what it should be.
-    Leaf,
+    /// A text, a number or a truth: in YAML it depends on what it should be. What can only be text is here.
+    Leaf(Option<Box<str>>),
     Text(Cow<'a, str>),
     /// As JSON writes it.
     Number(&'a str),
@@ -38,7 +38,7 @@ impl fmt::Debug for Shape<'_> {
         write!(f, "{}:", self.line)?;
         match &self.node {
             Node::Nothing => f.write_str("nothing"),
-            Node::Leaf | Node::Text(_) | Node::Number(_) | Node::Truth(_) => f.write_str("leaf"),
+            Node::Leaf(_) | Node::Text(_) | Node::Number(_) | Node::Truth(_) => f.write_str("leaf"),
             Node::List(items) => f.debug_list().entries(items).finish(),
             Node::Map(fields) => f.debug_map().entries(fields.iter().map(|(key, shape)| (key, shape))).finish(),
         }
@@ -49,7 +49,7 @@ impl<'a> Shape<'a> {
     /// The line of a field, for example of `spec.volumes[0].name`, or of the nearest that is around it.
     pub fn line_of(&self, field: &str) -> Option<u64> {
         let within = match &self.node {
-            Node::Nothing | Node::Leaf | Node::Text(_) | Node::Number(_) | Node::Truth(_) => None,
+            Node::Nothing | Node::Leaf(_) | Node::Text(_) | Node::Number(_) | Node::Truth(_) => None,
             Node::List(items) => field.strip_prefix('[').and_then(|it| it.split_once(']')).and_then(|(index, rest)| {
                 items.get(index.parse::<usize>().ok()?)?.line_of(rest.strip_prefix('.').unwrap_or(rest))
             }),
@@ -68,11 +68,32 @@ impl<'a> Shape<'a> {
     pub(super) fn moved(mut self, lines: u64) -> Self {
         self.line += if self.line > 0 { lines } else { 0 };
         match &mut self.node {
-            Node::Nothing | Node::Leaf | Node::Text(_) | Node::Number(_) | Node::Truth(_) => {}
+            Node::Nothing | Node::Leaf(_) | Node::Text(_) | Node::Number(_) | Node::Truth(_) => {}
             Node::List(items) => items.iter_mut().for_each(|it| *it = std::mem::take(it).moved(lines)),
             Node::Map(fields) => fields.iter_mut().for_each(|(_, it)| *it = std::mem::take(it).moved(lines)),
         }
         self
+    }
+
+    /// What is written there, if it is text.
+    pub(super) fn text(&self) -> Option<&str> {
+        match &self.node {
+            Node::Text(text) => Some(text),
+            Node::Leaf(text) => text.as_deref(),
+            Node::Nothing | Node::Number(_) | Node::Truth(_) | Node::List(_) | Node::Map(_) => None,
+        }
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        self.node == Node::Nothing
+    }
+
+    pub(super) fn is_map(&self) -> bool {
+        matches!(self.node, Node::Map(_))
+    }
+
+    pub(super) fn is_leaf_of_yaml(&self) -> bool {
+        matches!(self.node, Node::Leaf(_))
     }
 
     pub(super) fn field(&self, field: &str) -> Option<&Self> {
@@ -86,7 +107,7 @@ impl<'a> Shape<'a> {
         match fields.into_iter().find(|(key, _)| key == field).map(|(_, it)| it.node) {
             Some(Node::List(items)) => Some(items),
             Some(Node::Nothing) | None => Some(Vec::new()),
-            Some(Node::Leaf | Node::Text(_) | Node::Number(_) | Node::Truth(_) | Node::Map(_)) => None,
+            Some(Node::Leaf(_) | Node::Text(_) | Node::Number(_) | Node::Truth(_) | Node::Map(_)) => None,
         }
     }
 }
@@ -127,35 +148,35 @@ impl<'de> Visitor<'de> for AnyNode {
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<Node<'static>, E> {
-        Ok(Node::Leaf)
+        Ok(Node::Leaf(None))
     }
 
     fn visit_i64<E>(self, _: i64) -> Result<Node<'static>, E> {
-        Ok(Node::Leaf)
+        Ok(Node::Leaf(None))
     }
 
     fn visit_i128<E>(self, _: i128) -> Result<Node<'static>, E> {
-        Ok(Node::Leaf)
+        Ok(Node::Leaf(None))
     }
 
     fn visit_u64<E>(self, _: u64) -> Result<Node<'static>, E> {
-        Ok(Node::Leaf)
+        Ok(Node::Leaf(None))
     }
 
     fn visit_u128<E>(self, _: u128) -> Result<Node<'static>, E> {
-        Ok(Node::Leaf)
+        Ok(Node::Leaf(None))
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<Node<'static>, E> {
-        Ok(Node::Leaf)
+        Ok(Node::Leaf(None))
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Node<'static>, E> {
-        Ok(Node::Leaf)
+    fn visit_str<E>(self, text: &str) -> Result<Node<'static>, E> {
+        Ok(Node::Leaf(Some(text.into())))
     }
 
     fn visit_bytes<E>(self, _: &[u8]) -> Result<Node<'static>, E> {
-        Ok(Node::Leaf)
+        Ok(Node::Leaf(None))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node<'static>, A::Error> {

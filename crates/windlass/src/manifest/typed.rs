@@ -65,7 +65,7 @@ impl<'de> Deserializer<'de> for Typed<'_> {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.shape.node {
             Node::Nothing => visitor.visit_unit(),
-            Node::Leaf => visitor.visit_i64(0),
+            Node::Leaf(_) => visitor.visit_i64(0),
             Node::Text(text) => visitor.visit_str(text),
             Node::Number(text) => number(text, visitor),
             Node::Truth(truth) => visitor.visit_bool(*truth),
@@ -75,7 +75,7 @@ impl<'de> Deserializer<'de> for Typed<'_> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.shape.node == Node::Nothing { visitor.visit_none() } else { visitor.visit_some(self) }
+        if self.shape.is_nothing() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -95,7 +95,7 @@ impl<'de> Deserializer<'de> for Typed<'_> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
         match name {
-            "Time" | "MicroTime" if self.shape.node == Node::Leaf => {
+            "Time" | "MicroTime" if self.shape.is_leaf_of_yaml() => {
                 let epoch: StrDeserializer<'_, Error> = "1970-01-01T00:00:00.000000Z".into_deserializer();
                 visitor.visit_newtype_struct(epoch)
             }
@@ -104,11 +104,11 @@ impl<'de> Deserializer<'de> for Typed<'_> {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.shape.node == Node::Leaf { visitor.visit_bool(false) } else { self.deserialize_any(visitor) }
+        if self.shape.is_leaf_of_yaml() { visitor.visit_bool(false) } else { self.deserialize_any(visitor) }
     }
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.shape.node == Node::Leaf { visitor.visit_str("") } else { self.deserialize_any(visitor) }
+        if self.shape.is_leaf_of_yaml() { visitor.visit_str("") } else { self.deserialize_any(visitor) }
     }
 
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -170,8 +170,8 @@ impl<'de, 'a, I: Iterator<Item = &'a (Cow<'a, str>, Shape<'a>)>> MapAccess<'de> 
         // What an object is was looked at before; a type would find a made-up text wrong.
         let whole = matches!(self.whole.field, Field::Whole);
         let is_known =
-            |key: &str, node: &Node<'_>| whole && *node == Node::Leaf && (key == "apiVersion" || key == "kind");
-        self.value = self.rest.find(|(key, shape)| !is_known(key, &shape.node));
+            |key: &str, shape: &Shape<'_>| whole && shape.is_leaf_of_yaml() && (key == "apiVersion" || key == "kind");
+        self.value = self.rest.find(|(key, shape)| !is_known(key, shape));
         let Some((key, _)) = self.value else { return Ok(None) };
         let key: StrDeserializer<'_, Error> = (&**key).into_deserializer();
         seed.deserialize(key).map(Some)

@@ -28,7 +28,7 @@ use windlass_linux::{
     name::Name,
     ownership::{self, Control, Wanted, When},
     remove,
-    safe_path::{Mounts, Place},
+    safe_path::{self, Mounts, Place},
     table::{self, Mount},
 };
 
@@ -114,10 +114,12 @@ impl Medium {
 
 /// Scratch space that is ready.
 pub(super) struct Scratch {
-    /// Its root, open for listing.
+    /// Its root, held open.
     pub(super) root: Place,
     /// What was made.
     pub(super) made: Made,
+    /// It was made just now: there is nothing in it.
+    pub(super) is_new: bool,
 }
 
 /// Makes scratch space at a pod's slot, or finds it there. Nothing in it is touched, unless it was not finished: then
@@ -131,14 +133,12 @@ pub(super) fn set_up(
 ) -> Result<Scratch, Failure> {
     // Until something is mounted or noted, all that is left behind is an empty directory, which goes with the pod.
     let parent = slot.make_parent(&scene.layout, OPEN).map_err(left_nothing)?;
-    let path = absolute(scene, &slot.path());
-    let there = mounted(&scene.watch, &path).map_err(left_nothing)?;
     let ready = marker.is_there(&scene.layout, slot).map_err(Failure::nothing_left)?;
-    let task = Task { scene, slot, marker, want, parent, path, ready };
+    let task = Task { scene, slot, marker, want, parent, path: absolute(scene, &slot.path()), ready };
     match medium {
-        Medium::Disk => task.on_disk(there.as_deref()),
-        Medium::Memory { limit_bytes } => task.in_memory(there, *limit_bytes),
-        Medium::HugePages { name } => task.in_huge_pages(there, name),
+        Medium::Disk => task.on_disk(),
+        Medium::Memory { limit_bytes } => task.in_memory(*limit_bytes),
+        Medium::HugePages { name } => task.in_huge_pages(name),
     }
 }
 
@@ -157,13 +157,20 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    fn on_disk(&self, there: Option<&Mount>) -> Result<Scratch, Failure> {
-        if let Some(mount) = there {
-            return Err(foreign(mount).nothing_left());
+    fn on_disk(&self) -> Result<Scratch, Failure> {
+        // With a note there should be a directory: it is not made before the note is gone that would say it is finished.
+        if !self.ready
+            && let Some(root) = self.make(SHARED)?
+        {
+            self.finish(&root)?;
+            return directory(root, true);
+        }
+        if let Some(mount) = self.there()? {
+            return Err(foreign(&mount).nothing_left());
         }
         if self.ready {
-            match self.parent.directory(&self.slot.name.clone().into(), Mounts::Refuse) {
-                Ok(root) => return directory(root),
+            match self.parent.directory_named(&self.slot.name, Mounts::Refuse) {
+                Ok(root) => return directory(root, false),
                 // What the note is about is gone: it is made anew (P-61).
                 Err(error) if error.is_missing() => self.marker.remove(&self.scene.layout, self.slot)?,
                 Err(error) => return Err(left_nothing(error)),
@@ -171,31 +178,48 @@ impl Task<'_> {
         }
         let root = self.shared_directory().map_err(Failure::nothing_left)?;
         self.finish(&root)?;
-        directory(root)
+        directory(root, false)
     }
 
-    fn in_memory(&self, there: Option<Arc<Mount>>, limit_bytes: Option<u64>) -> Result<Scratch, Failure> {
-        let mount = match there {
+    fn in_memory(&self, limit_bytes: Option<u64>) -> Result<Scratch, Failure> {
+        let target = self.make(PRIVATE)?;
+        let mount = match self.there_unless(target.is_some())? {
             Some(mount) if !is_of(&mount, TMPFS) => return Err(foreign(&mount).nothing_left()),
             // P-61: whoever finished it did all there is to do.
-            Some(mount) if self.ready => return Ok(Scratch { root: self.open(&mount)?, made: Made::mount(&mount) }),
+            Some(mount) if self.ready => return self.scratch(&mount),
             Some(mount) => mount,
-            None => self.mount(self.tmpfs(limit_bytes))?,
+            None => return self.mount(target, self.tmpfs(limit_bytes), TMPFS),
         };
         self.finish_mount(&mount)
     }
 
-    fn in_huge_pages(&self, there: Option<Arc<Mount>>, medium: &str) -> Result<Scratch, Failure> {
-        let mount = match there {
+    fn in_huge_pages(&self, medium: &str) -> Result<Scratch, Failure> {
+        let target = self.make(PRIVATE)?;
+        let mount = match self.there_unless(target.is_some())? {
             Some(mount) if !is_of(&mount, HUGETLBFS) => return Err(foreign(&mount).nothing_left()),
             Some(mount) => {
                 check_page_size(&mount, medium)?;
                 mount
             }
-            None => self.mount(self.hugetlbfs(medium))?,
+            None => return self.mount(target, self.hugetlbfs(medium), HUGETLBFS),
         };
         // Never cut short, also if it was finished before (P-61).
         self.finish_mount(&mount)
+    }
+
+    /// Makes the volume's directory, with exactly this mode; `None` if there is one.
+    fn make(&self, mode: Mode) -> Result<Option<Place>, Failure> {
+        self.parent.make_new_directory(&self.slot.name, mode).map_err(left_nothing)
+    }
+
+    /// What is mounted at the volume.
+    fn there(&self) -> Result<Option<Arc<Mount>>, Failure> {
+        mounted(&self.scene.watch, &self.path).map_err(left_nothing)
+    }
+
+    /// The same. On a directory that was made just now there is nothing.
+    fn there_unless(&self, is_new: bool) -> Result<Option<Arc<Mount>>, Failure> {
+        if is_new { Ok(None) } else { self.there() }
     }
 
     fn tmpfs(&self, limit_bytes: Option<u64>) -> Result<Detached, Failure> {
@@ -239,8 +263,14 @@ impl Task<'_> {
         }
     }
 
-    /// Puts a file system in its place, or leaves what the kubelet leaves if there is none.
-    fn mount(&self, made: Result<Detached, Failure>) -> Result<Arc<Mount>, Failure> {
+    /// Puts a file system in its place, or leaves what the kubelet leaves if there is none. `target` is the directory, if
+    /// it was made just now.
+    fn mount(
+        &self,
+        target: Option<Place>,
+        made: Result<Detached, Failure>,
+        kind: &'static str,
+    ) -> Result<Scratch, Failure> {
         let detached = match made {
             Ok(detached) => detached,
             Err(failure) => {
@@ -250,41 +280,46 @@ impl Task<'_> {
                 return Err(failure.nothing_left());
             }
         };
-        let id = detached.id().map_err(left_nothing)?;
-        let target = self.parent.make_directory(&self.slot.name, PRIVATE, Mounts::Refuse).map_err(left_nothing)?;
-        set_mode(&target, PRIVATE).map_err(Failure::nothing_left)?;
-        detached.attach(&target).map_err(left_nothing)?;
-        // What counts is what the mount table says (I-4).
-        let mount = mounted(&self.scene.watch, &self.path)?;
-        mount.filter(|it| it.id == id).ok_or_else(|| self.replaced())
+        let target = match target {
+            Some(target) => target,
+            None => {
+                let there = self.parent.make_directory(&self.slot.name, PRIVATE, Mounts::Refuse);
+                let there = there.map_err(left_nothing)?;
+                there.set_mode(PRIVATE).map_err(left_nothing)?;
+                there
+            }
+        };
+        // The mount itself, whatever comes to its place; whether that is what is seen there is looked at last (I-4).
+        let root = detached.attach(&target).map_err(left_nothing)?;
+        self.finish(&root)?;
+        let made = Made::new_mount(&root, kind)?;
+        Ok(Scratch { root, made, is_new: true })
     }
 
     /// The directory of a volume on disk: for everybody, whatever the umask (P-62).
     fn shared_directory(&self) -> Result<Place, Failure> {
         let root = self.parent.make_directory(&self.slot.name, SHARED, Mounts::Refuse)?;
-        let mode = mode(&root)?;
         // A directory that belongs to a group keeps its set-group-id bit.
-        if mode & SHARED != SHARED {
-            set_mode(&root, SHARED)?;
+        if root.mode()? & SHARED != SHARED {
+            root.set_mode(SHARED)?;
         }
         Ok(root)
     }
 
     fn finish_mount(&self, mount: &Mount) -> Result<Scratch, Failure> {
-        let root = self.open(mount)?;
-        self.finish(&root)?;
-        Ok(Scratch { root, made: Made::mount(mount) })
+        let scratch = self.scratch(mount)?;
+        self.finish(&scratch.root)?;
+        Ok(scratch)
     }
 
-    /// The root of a mount, and of no other that took its place.
-    fn open(&self, mount: &Mount) -> Result<Place, Failure> {
-        let root = self.parent.directory(&self.slot.name.clone().into(), Mounts::Enter)?;
-        if table::identify(&root)? == mount.id { Ok(root) } else { Err(self.replaced()) }
-    }
-
-    fn replaced(&self) -> Failure {
+    /// What is mounted there already, by the root of this mount and of no other that took its place.
+    fn scratch(&self, mount: &Mount) -> Result<Scratch, Failure> {
+        let root = self.parent.directory_named(&self.slot.name, Mounts::Enter)?;
+        if table::identify(&root)? == mount.id {
+            return Ok(Scratch { root, made: Made::mount(mount), is_new: false });
+        }
         let text = format!("{} was mounted, and something else is there now", self.path.display());
-        Failure::in_the_way(text)
+        Err(Failure::in_the_way(text))
     }
 
     fn finish(&self, root: &Place) -> Result<(), Failure> {
@@ -304,10 +339,11 @@ pub(super) fn tear_down(
     made: Option<&Made>,
     ours: impl FnMut(remove::Entry<'_>) -> bool,
 ) -> Result<(), Failure> {
-    // Where no record tells that a pod was given this, the note does, and goes last.
     if made.is_some() {
         marker.remove(&scene.layout, slot)?;
+        return take_away(scene, slot, made, ours);
     }
+    // Where no record tells that a pod was given this, the note does, and goes last.
     take_away(scene, slot, made, ours)?;
     marker.remove(&scene.layout, slot)
 }
@@ -329,6 +365,10 @@ fn take_away(
     if was_mount {
         remove::empty_directories(&parent, &slot.name)?;
     } else {
+        // All or nothing: what is mounted on a file would be in the way only when its turn comes.
+        if let Some(inside) = scene.watch.table().below(&absolute(scene, &slot.path())).next() {
+            return Err(remove::Error::Mounted { path: inside.mount_point.clone() }.into());
+        }
         remove::tree(&parent, &slot.name, ours)?;
     }
     Ok(())
@@ -370,7 +410,7 @@ fn is_mount_point(parent: &Place, name: &Name) -> Result<bool, Failure> {
             Ok(is_directory && Mode::from_raw_mode(status.st_mode) == PRIVATE)
         }
         Err(Errno::NOENT) => Ok(false),
-        Err(source) => Err(Error::Look { path: parent.path().join(name.as_path()), source }.into()),
+        Err(source) => Err(safe_path::Error::Look { path: parent.path().join(name.as_path()), source }.into()),
     }
 }
 
@@ -400,47 +440,10 @@ fn give_to_group(root: &Place, group: Option<i64>) {
     let _ = ownership::apply(root, &wanted, NonZero::<usize>::MIN, &Control::default());
 }
 
-fn directory(root: Place) -> Result<Scratch, Failure> {
+fn directory(root: Place, is_new: bool) -> Result<Scratch, Failure> {
     let proof = directory_proof(&root)?;
     let made = Made { proof, what: What::Directory, path: root.path().into(), refresh_at: None };
-    Ok(Scratch { root, made })
-}
-
-fn mode(place: &Place) -> Result<Mode, Failure> {
-    let status = rustix::fs::fstat(place).map_err(|source| Error::Look { path: place.path().into(), source })?;
-    Ok(Mode::from_raw_mode(status.st_mode))
-}
-
-fn set_mode(place: &Place, mode: Mode) -> Result<(), Failure> {
-    Ok(rustix::fs::fchmod(place, mode).map_err(|source| Error::SetMode { path: place.path().into(), source })?)
-}
-
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error("look at {}", path.display())]
-    Look {
-        path: PathBuf,
-        #[source]
-        source: Errno,
-    },
-    #[error("set the mode of {}", path.display())]
-    SetMode {
-        path: PathBuf,
-        #[source]
-        source: Errno,
-    },
-    #[error("write {}", path.display())]
-    Write {
-        path: PathBuf,
-        #[source]
-        source: Errno,
-    },
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::open(&error)
-    }
+    Ok(Scratch { root, made, is_new })
 }
 
 fn left_nothing(error: impl Into<Failure>) -> Failure {

@@ -5,7 +5,7 @@ use std::path::Path;
 use windlass_core::operation::Proof;
 use windlass_linux::{
     safe_path::Place,
-    table::{self, Mount, MountId, Watch},
+    table::{self, Device, Mount, MountId, Watch},
 };
 
 use super::Failure;
@@ -17,31 +17,48 @@ const NOTHING: u64 = 2;
 
 /// The proof of a mount.
 pub fn mount_proof(mount: &Mount) -> Proof {
-    let mount_id = match mount.id {
+    let Mount { device, root, kind, .. } = mount;
+    proof(mount.id, *device, root.as_os_str().as_encoded_bytes(), kind.as_encoded_bytes())
+}
+
+/// The proof of a whole file system of this type that was mounted just now: what [`mount_proof`] says of it once it is in
+/// the mount table.
+pub(super) fn new_mount_proof(root: &Place, kind: &str) -> Result<Proof, Failure> {
+    let device = status(root)?.st_dev;
+    let device = Device { major: rustix::fs::major(device), minor: rustix::fs::minor(device) };
+    Ok(proof(table::identify(root)?, device, b"/", kind.as_bytes()))
+}
+
+fn proof(id: MountId, device: Device, root: &[u8], kind: &[u8]) -> Proof {
+    let mount_id = match id {
         MountId::Unique(id) => id,
         // May be given again, so it proves nothing.
         MountId::Reusable(_) => 0,
     };
-    let device = (u64::from(mount.device.major) << 32) | u64::from(mount.device.minor);
     let text = |bytes: &[u8]| {
         let mut fingerprint = Fingerprint::new([0, 0]);
         fingerprint.field(bytes);
         fingerprint.finish()
     };
-    let mut root = text(mount.root.as_os_str().as_encoded_bytes());
+    let mut root = text(root);
     // The kernel gives the number of a file system without a device to the next one at once, and a new one is empty: only
     // the mount's own number tells them apart.
-    if mount.device.major == 0 {
+    if device.major == 0 {
         root = root.wrapping_add(mount_id);
     }
-    Proof { mount_id, device, root, kind: text(mount.kind.as_encoded_bytes()) }
+    let device = (u64::from(device.major) << 32) | u64::from(device.minor);
+    Proof { mount_id, device, root, kind: text(kind) }
 }
 
 /// The proof of a directory that is no mount: its device and inode.
 pub fn directory_proof(place: &Place) -> Result<Proof, Failure> {
-    let status = rustix::fs::fstat(place)
-        .map_err(|errno| Failure { text: format!("look at {place}: {errno}"), ..Failure::open(&errno) })?;
+    let status = status(place)?;
     Ok(Proof { mount_id: 0, device: status.st_dev, root: status.st_ino, kind: DIRECTORY })
+}
+
+fn status(place: &Place) -> Result<rustix::fs::Stat, Failure> {
+    rustix::fs::fstat(place)
+        .map_err(|errno| Failure { text: format!("look at {place}: {errno}"), ..Failure::open(&errno) })
 }
 
 /// The proof of something that is the host's own, to which nothing is done.

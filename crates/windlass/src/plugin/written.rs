@@ -23,7 +23,7 @@ use windlass_linux::{
 
 use super::{
     Failure, Left, Made, Plugin, Publish, Scene, Unpublish,
-    empty_dir::{self, Marker, Medium},
+    empty_dir::{self, Marker, Medium, Scratch},
 };
 use crate::payload::{self, Surroundings};
 
@@ -44,7 +44,7 @@ impl Plugin for Written {
         };
         let medium = if volume.config_map.is_some() { Medium::Disk } else { Medium::Memory { limit_bytes: None } };
         let scratch = empty_dir::set_up(scene, task.slot, Marker::Wrapped, &medium, task.want)?;
-        match write(&scratch.root, &contents, &nested) {
+        match write(&scratch, &contents, &nested) {
             Ok(hidden) => tell_hidden(scene, task, &hidden),
             Err(failure) => return Err(undone(scene, task, &scratch.made, with_room(failure, &scratch.root))),
         }
@@ -74,12 +74,14 @@ fn contents(scene: &Scene, task: &Publish<'_>, volume: &Volume) -> Result<(Conte
 }
 
 /// Writes it, and answers which names users do not see, because something else has their place (P-92).
-fn write(root: &Place, contents: &Contents, nested: &[Relative]) -> Result<Vec<Name>, Failure> {
+fn write(scratch: &Scratch, contents: &Contents, nested: &[Relative]) -> Result<Vec<Name>, Failure> {
     let mode = Mode::from(payload::directory_mode(contents, 0o755));
     for directory in nested {
-        root.make_directories(directory, mode, Mounts::Refuse)?;
+        scratch.root.make_directories(directory, mode, Mounts::Refuse)?;
     }
-    Ok(atomic_dir::write(root, contents)?.hidden)
+    let is_empty = scratch.is_new && nested.is_empty();
+    let write = if is_empty { atomic_dir::write_first } else { atomic_dir::write };
+    Ok(write(&scratch.root, contents)?.hidden)
 }
 
 /// The kubelet leaves such keys hidden and tells nobody.

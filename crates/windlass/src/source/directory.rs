@@ -33,7 +33,7 @@ use crate::{
 /// A manifest that is larger is not read: an object has at most 1 MiB in an API server, and nobody writes eight of them.
 const BYTES_MAX: u64 = 8 << 20;
 /// Longer than anybody has reason to wait, and short enough to be added to any time.
-const REMOVAL_DELAY_MAX: Duration = Duration::from_hours(24);
+const REMOVAL_DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How a directory is followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

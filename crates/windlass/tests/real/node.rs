@@ -394,7 +394,7 @@ fn a_record_of_another_boot_proves_nothing(case: &Case) {
     let uid = node.add_pod(pod("a", &json!([{"name": "disk", "emptyDir": {}}]))).unwrap();
     ready(&node, &uid);
     end(node);
-    let record = case.path("node/windlass/records/pods/a/volumes/kubernetes.io~empty-dir/disk");
+    let record = case.path("node/windlass/records/a:volumes:kubernetes.io~empty-dir:disk");
     let mut value: Value = serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
     value["boot"] = "another".into();
     std::fs::write(&record, value.to_string()).unwrap();
@@ -413,7 +413,7 @@ fn a_torn_record_is_told_and_the_volume_comes_right(case: &Case) {
     let uid = node.add_pod(pod("a", &volumes)).unwrap();
     let before = ready(&node, &uid);
     end(node);
-    let record = case.path("node/windlass/records/pods/a/volumes/kubernetes.io~secret/secret");
+    let record = case.path("node/windlass/records/a:volumes:kubernetes.io~secret:secret");
     let text = std::fs::read(&record).unwrap();
     std::fs::write(&record, &text[..text.len() / 2]).unwrap();
     let node = start(case);

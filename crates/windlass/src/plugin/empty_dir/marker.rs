@@ -3,21 +3,15 @@
 //! It is written last and removed first, so whoever finds it finds a volume that was finished. windlass has records of
 //! its own; the note is for the kubelet that may take over.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsString, path::Path};
 
-use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags},
-    io::Errno,
-};
+use rustix::fs::{Mode, OFlags};
 use windlass_linux::{
-    name::{self, Name},
+    name::{self, Name, Relative},
     remove,
+    safe_path::Mounts,
 };
 
-use super::Error;
 use crate::{
     layout::{Layout, PRIVATE, Slot},
     plugin::Failure,
@@ -47,29 +41,25 @@ impl Marker {
         }
     }
 
-    /// Where the note is, below the root.
-    fn directory(self, slot: &Slot) -> Result<PathBuf, name::Error> {
-        Ok(slot.metadata(super::PLUGIN).join(self.name(slot)?.as_path()))
-    }
-
     /// Is the note there?
     pub(super) fn is_there(self, layout: &Layout, slot: &Slot) -> Result<bool, Failure> {
-        let Some(directory) = layout.find(&self.directory(slot)?)? else { return Ok(false) };
-        match rustix::fs::statat(&directory, FILE, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(status) => Ok(FileType::from_raw_mode(status.st_mode).is_file()),
-            Err(Errno::NOENT) => Ok(false),
-            Err(source) => Err(Error::Look { path: directory.path().join(FILE), source }.into()),
+        let path = slot.metadata(super::PLUGIN).join(self.name(slot)?.as_path()).join(FILE);
+        let path = Relative::new("path below the root", path)?;
+        match layout.root().open(&path, OFlags::PATH | OFlags::NOFOLLOW, Mounts::Refuse) {
+            Ok(file) => Ok(file.kind()?.is_file()),
+            Err(error) if error.is_missing() => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// Leaves the note. That it cannot be left is an error (W-27).
     pub(super) fn write(self, layout: &Layout, slot: &Slot) -> Result<(), Failure> {
-        let directory = layout.make(&self.directory(slot)?, PRIVATE)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let written = rustix::fs::openat(&directory, FILE, flags, FILE_MODE)
-            // Whatever the umask.
-            .and_then(|file| rustix::fs::fchmod(file, FILE_MODE));
-        written.map_err(|source| Error::Write { path: directory.path().join(FILE), source }.into())
+        let name = self.name(slot)?;
+        let notes = layout.make(&slot.metadata(super::PLUGIN), PRIVATE)?;
+        notes.add_directory(&name, PRIVATE)?;
+        let file = Relative::new("volume name", name.as_path().join(FILE))?;
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        Ok(notes.create(&file, flags, FILE_MODE, Mounts::Refuse).map(drop)?)
     }
 
     /// Takes the note away, with the directory that held it. That it is missing is success.
@@ -85,5 +75,5 @@ impl Marker {
 /// Takes a volume's note out of a plugin's directory.
 pub(super) fn remove_from(layout: &Layout, plugin: &Path, volume: &Name) -> Result<(), Failure> {
     let Some(parent) = layout.find(plugin)? else { return Ok(()) };
-    Ok(remove::tree(&parent, volume, |entry| entry.path == Path::new(FILE) && entry.kind.is_file())?)
+    Ok(remove::directory_of(&parent, volume, &Name::new("note", FILE)?)?)
 }

@@ -1,0 +1,126 @@
+//! What a pod costs, counted: system calls, allocations, wake-ups and threads. No clock is asked, so a busy machine
+//! disturbs nothing. What each may cost stands in `limits.rs`; whoever makes a pod cheaper lowers it there.
+//!
+//! The pods are those of the comparison with the kubelet (bench/): an emptyDir on disk, one in memory, a ConfigMap and a
+//! Secret of four keys each. Everything runs in a mount namespace of its own, so nothing is left behind.
+
+mod calls;
+#[expect(dead_code, reason = "shared with the other tests on a real kernel, which use all of it")]
+#[path = "../real/enter.rs"]
+mod enter;
+mod limits;
+mod play;
+mod rest;
+
+use std::{alloc::System, process::ExitCode, time::Duration};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use stats_alloc::{Region, StatsAlloc};
+
+use limits::{ALLOCATIONS, Limits, THREADS, WAKE_UPS};
+use play::Play;
+use rest::Slept;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &stats_alloc::INSTRUMENTED_SYSTEM;
+
+/// Pods that come before anything is counted: threads are there by then, and tables have their size.
+const BEFORE: usize = 64;
+/// Long enough for any machine to come to rest.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pods that are counted.
+const COUNTED: usize = 64;
+
+fn main() -> ExitCode {
+    if let Some(words) = play::told() {
+        return play::play(&words);
+    }
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    let mut tests = vec![
+        Trial::test("a_pod_takes_no_more_system_calls_than_it_may", calls::a_pod_takes_no_more_than_it_may),
+        Trial::test("a_pod_takes_no_more_allocations_than_it_may", allocations),
+        Trial::test("a_pod_alone_wakes_no_more_threads_than_it_may", wake_ups),
+        Trial::test("a_burst_of_pods_takes_no_more_threads_than_it_may", threads),
+        Trial::test("nothing_is_to_wake_while_nothing_changes", nothing_wakes),
+    ];
+    // Listing needs no namespace, and must not fail for want of one.
+    if !arguments.list
+        && let Err(reason) = enter::enter()
+    {
+        eprintln!("all tests are skipped: {reason}");
+        tests = tests.into_iter().map(|it| it.with_ignored_flag(true)).collect();
+    }
+    libtest_mimic::run(&arguments, tests).exit_code()
+}
+
+/// Fails, and says by how much, if something costs more than it may.
+fn judge(what: &str, up: f64, down: f64, limits: Limits) -> Result<(), Failed> {
+    println!("{what} for each pod: {up:.1} up (at most {}), {down:.1} down (at most {})", limits.up, limits.down);
+    match up <= limits.up && down <= limits.down {
+        true => Ok(()),
+        false => Err(format!("{what} for each pod: {up:.1} up and {down:.1} down; at most {limits:?}").into()),
+    }
+}
+
+fn allocations() -> Result<(), Failed> {
+    let mut play = Play::start("allocations");
+    play.burst(0..BEFORE);
+    play.remove_all();
+    play.burst(0..BEFORE);
+    let region = Region::new(ALLOCATOR);
+    let each = || {
+        let change = region.change();
+        (change.allocations + change.reallocations) as f64
+    };
+    play.burst(BEFORE..BEFORE + COUNTED);
+    let up = each();
+    let before = each();
+    play.remove_all();
+    let down = each() - before;
+    judge("allocations", up / COUNTED as f64, down / (BEFORE + COUNTED) as f64, ALLOCATIONS)
+}
+
+/// One pod after the other, so that every thread that has something to do must be woken for it.
+fn wake_ups() -> Result<(), Failed> {
+    let mut play = Play::start("wake-ups");
+    let (mut up, mut down) = (0, 0);
+    let mut before = Slept::so_far();
+    for index in 0..BEFORE + COUNTED {
+        play.burst(index..index + 1);
+        at_rest()?;
+        let ready = Slept::so_far();
+        play.remove_all();
+        at_rest()?;
+        let gone = Slept::so_far();
+        if index >= BEFORE {
+            up += ready.since(&before);
+            down += gone.since(&ready);
+        }
+        before = gone;
+    }
+    judge("wake-ups", up as f64 / COUNTED as f64, down as f64 / COUNTED as f64, WAKE_UPS)
+}
+
+fn threads() -> Result<(), Failed> {
+    let mut play = Play::start("threads");
+    play.burst(0..4 * COUNTED);
+    play.remove_all();
+    let most = play.threads_most;
+    println!("{most} worker threads at a time (at most {THREADS})");
+    match most <= THREADS {
+        true => Ok(()),
+        false => Err(format!("{most} worker threads at a time; at most {THREADS}").into()),
+    }
+}
+
+/// I-8: each thread waits for something to happen, and none for a time.
+fn nothing_wakes() -> Result<(), Failed> {
+    let mut play = Play::start("rest");
+    play.burst(0..COUNTED);
+    at_rest()
+}
+
+fn at_rest() -> Result<(), Failed> {
+    let restless = rest::until_asleep(PATIENCE);
+    restless.map_err(|threads| format!("these threads wake though nothing changes: {threads:?}").into())
+}

@@ -1,0 +1,115 @@
+//! Pods that come and go on a node in this process; or, for those who count from outside, in one of its own.
+
+use std::{future::Future, ops::Range, process::ExitCode, time::Duration};
+
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Pod, Secret},
+    serde_json::{self, json},
+};
+use windlass::Node;
+use windlass_core::ids::PodUid;
+
+use crate::enter::BASE;
+
+/// Tells the program to play alone: how many pods come, and how many of them go again.
+pub(crate) const PLAY: &str = "--play";
+
+/// What the program is told to play, if it is.
+pub(crate) fn told() -> Option<Vec<usize>> {
+    let mut words = std::env::args().skip(1);
+    words.next().filter(|it| it == PLAY)?;
+    Some(words.filter_map(|it| it.parse().ok()).collect())
+}
+
+/// Plays as it is told, in the namespace that it is started in.
+pub(crate) fn play(words: &[usize]) -> ExitCode {
+    let [pods, gone] = words else { return ExitCode::from(2) };
+    let mut play = Play::start(&format!("calls-{pods}-{gone}"));
+    play.burst(0..*pods);
+    play.remove(*gone);
+    // What stays mounted goes with the namespace.
+    std::mem::forget(play);
+    ExitCode::SUCCESS
+}
+
+/// A node with pods.
+pub(crate) struct Play {
+    node: Node,
+    pods: Vec<PodUid>,
+    /// The most worker threads that were seen.
+    pub(crate) threads_most: usize,
+}
+
+impl Play {
+    /// Starts a node whose root has this name.
+    pub(crate) fn start(name: &str) -> Self {
+        let root = format!("{BASE}/{name}");
+        let node = Node::builder(format!("{root}/root")).runtime_directory(format!("{root}/run")).start().unwrap();
+        let keys = || (0..4).map(|it| (format!("key-{it}"), json!("v".repeat(256)))).collect::<serde_json::Map<_, _>>();
+        let settings = json!({"metadata": {"name": "settings", "namespace": "default"}, "data": keys()});
+        let secret = json!({"metadata": {"name": "keys", "namespace": "default"}, "stringData": keys()});
+        node.update_object(serde_json::from_value::<ConfigMap>(settings).unwrap());
+        node.update_object(serde_json::from_value::<Secret>(secret).unwrap());
+        node.complete();
+        Self { node, pods: Vec::new(), threads_most: 0 }
+    }
+
+    /// Pods come at once, and are waited for.
+    pub(crate) fn burst(&mut self, indexes: Range<usize>) {
+        let first = self.pods.len();
+        self.pods.extend(indexes.map(|it| self.node.add_pod(pod(it)).unwrap()));
+        run(async {
+            for pod in &self.pods[first..] {
+                self.node.ready(pod).await.unwrap();
+                self.threads_most = self.threads_most.max(self.node.workers().threads);
+            }
+        });
+    }
+
+    /// The last of them go at once, and are waited for.
+    pub(crate) fn remove(&mut self, count: usize) {
+        let gone = self.pods.split_off(self.pods.len() - count);
+        for pod in &gone {
+            self.node.remove_pod(pod);
+        }
+        run(async {
+            for pod in &gone {
+                self.node.gone(pod).await.unwrap();
+                self.threads_most = self.threads_most.max(self.node.workers().threads);
+            }
+        });
+    }
+
+    pub(crate) fn remove_all(&mut self) {
+        self.remove(self.pods.len());
+    }
+}
+
+impl Drop for Play {
+    fn drop(&mut self) {
+        self.remove_all();
+        run(self.node.clone().stop(Duration::from_secs(60)));
+    }
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+        // Long enough for any machine: a test that waits in vain says so.
+        tokio::time::timeout(Duration::from_secs(60), future).await.expect("it took longer than a minute")
+    })
+}
+
+fn pod(index: usize) -> Pod {
+    let volumes = json!([
+        {"name": "disk", "emptyDir": {}},
+        {"name": "memory", "emptyDir": {"medium": "Memory"}},
+        {"name": "config", "configMap": {"name": "settings", "defaultMode": 0o644}},
+        {"name": "secret", "secret": {"secretName": "keys", "defaultMode": 0o644}},
+    ]);
+    let mounts = ["disk", "memory", "config", "secret"].map(|it| json!({"name": it, "mountPath": format!("/{it}")}));
+    serde_json::from_value(json!({
+        "metadata": {"name": format!("pod-{index}"), "namespace": "default", "uid": format!("{index:08}-0000-4000-8000-000000000000")},
+        "spec": {"containers": [{"name": "main", "volumeMounts": mounts}], "volumes": volumes},
+    }))
+    .unwrap()
+}
