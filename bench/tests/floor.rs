@@ -82,7 +82,7 @@ fn compare(test: &str) -> Result<(), Failed> {
         trees.push((tree, mounts(&system.pods)?));
     }
     let (floor, windlass) = (&trees[0], &trees[1]);
-    assert!(windlass.0.len() > 80 && windlass.1.len() == 4, "{windlass:#?}");
+    assert!(windlass.0.len() > 70 && windlass.1.len() == 4, "{windlass:#?}");
     assert_eq!(floor.0, windlass.0);
     assert_eq!(floor.1, windlass.1);
     Ok(())
