@@ -182,11 +182,13 @@ go_wanted=$(sed -n 's/^go \([0-9.]*\)$/\1/p' bench/kubelet/go.mod)
 # go_version: that of the Go that builds bench/kubelet.
 go_version() { (cd bench/kubelet && go env GOVERSION) 2>/dev/null | sed -n 's/^go\([0-9][0-9.]*\).*/\1/p'; }
 
+# fail_for_go WHY: ends with what to do to get a Go that is new enough.
 fail_for_go() {
+    machine=$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/')
     fail "$1" "Building the kubelet's volume manager needs Go $go_wanted or newer, or Go 1.21 or newer that may fetch it" \
-        "from the module proxy (proxy.golang.org): https://go.dev/dl has the newest, and this installs it:" \
-        "curl -sSfL https://go.dev/dl/go$go_wanted.linux-amd64.tar.gz | sudo tar -C /usr/local -xz && export PATH=\$PATH:/usr/local/go/bin" \
-        "Without the kubelet: make bench is not possible, but windlass-bench run --systems floor,windlass,windlass-embedded is."
+        "from the module proxy (proxy.golang.org). This installs it:" \
+        "curl -sSfL https://go.dev/dl/go$go_wanted.linux-$machine.tar.gz | sudo tar -C /usr/local -xz" \
+        'export PATH=$PATH:/usr/local/go/bin'
 }
 
 golang() {

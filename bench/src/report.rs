@@ -49,12 +49,16 @@ pub(crate) fn report(
     write(&output.join("rounds.json"), &serde_json::to_string_pretty(&everything)?)?;
     println!("{} has these figures, rounds.json beside it those of every round", output.join("results.json").display());
     if let Some(directory) = docs {
-        if let Some(picture) = plot::growth(results) {
-            write(&directory.join("pictures/growth.svg"), &picture)?;
+        let picture = plot::growth(results);
+        if let Some(picture) = &picture {
+            write(&directory.join(plot::FILE), picture)?;
         }
         let page = directory.join("performance.md");
         let text = fs::read_to_string(&page).with_context(|| format!("read {}", page.display()))?;
-        let part = docs::part(&machine, &works, &goals, &results.notes, took);
+        let mut part = docs::part(&machine, &works, &goals, &results.notes, took);
+        if picture.is_some() {
+            part.push_str(&format!("\n\n![What a pod costs among ever more pods]({})\n", plot::FILE));
+        }
         let text = docs::replace(&text, &part).with_context(|| format!("write into {}", page.display()))?;
         write(&page, &text)?;
         println!("{} has the same tables", page.display());

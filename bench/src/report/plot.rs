@@ -7,6 +7,9 @@ use crate::{
     system::System,
 };
 
+/// Where it is, below the documentation.
+pub(super) const FILE: &str = "pictures/growth.svg";
+
 /// A picture has its own background, so that it can be read on a light page and on a dark one.
 const BACKGROUND: &str = "#1c2128";
 const GRID: &str = "#373e47";
@@ -54,7 +57,7 @@ impl Axis {
 type Line = (System, Vec<(f64, f64)>);
 
 /// The picture, if more than one size was measured.
-pub(crate) fn growth(results: &Results) -> Option<String> {
+pub(super) fn growth(results: &Results) -> Option<String> {
     let mut sizes: Vec<u32> = results.works().filter_map(|it| it.strip_prefix("growth-")?.parse().ok()).collect();
     sizes.sort_unstable();
     let (first, last) = (*sizes.first()?, *sizes.last()?);

@@ -24,7 +24,7 @@ use crate::{
 /// Numbers of threads to choose from.
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 /// How many pods the choice is made with, and how often.
-const SAMPLE: usize = 200;
+const SAMPLE: usize = 100;
 const TRIALS: usize = 2;
 
 pub(crate) struct Floor {
