@@ -87,8 +87,8 @@ impl Embedded {
         let node = self.node()?;
         self.runtime.block_on(async {
             let mut waiting = JoinSet::new();
-            for uid in self.pods.iter().cloned() {
-                let node = node.clone();
+            for uid in &self.pods {
+                let (node, uid) = (node.clone(), uid.clone());
                 waiting.spawn(async move {
                     reach(&node, &uid, goal).await?;
                     anyhow::Ok(began.elapsed())

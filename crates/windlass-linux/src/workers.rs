@@ -351,6 +351,10 @@ impl Shared {
             if let Some((lane, id, job)) = state.lanes.take(now) {
                 // Refused threads do not stop this one; it asks again when it is done.
                 let _ = self.provide_threads(&mut state);
+                if state.timekeeper.is_some() && state.lanes.due().is_none() {
+                    // Nothing waits any more, so nobody is to wake for it later (I-8).
+                    self.time.notify_one();
+                }
                 drop(state);
                 let panicked = !survives(job);
                 state = self.lock();

@@ -7,14 +7,16 @@ pub(crate) struct Limits {
     pub(crate) down: f64,
 }
 
-/// System calls of all threads but those that only wait for each other, which differ from run to run.
-pub(crate) const CALLS: Limits = Limits { up: 600.0, down: 600.0 };
+/// System calls of all threads that do not depend on how the scheduler or the allocator does its work.
+pub(crate) const CALLS: Limits = Limits { up: 200.0, down: 102.0 };
 
 /// Allocations and reallocations of all threads.
-pub(crate) const ALLOCATIONS: Limits = Limits { up: 2000.0, down: 2000.0 };
+pub(crate) const ALLOCATIONS: Limits = Limits { up: 800.0, down: 340.0 };
 
-/// Times that a thread went to sleep, of a pod that comes and goes alone.
-pub(crate) const WAKE_UPS: Limits = Limits { up: 100.0, down: 100.0 };
+/// Times that a thread went to sleep, of a pod that comes and goes alone. Threads that meet can do with fewer or need more.
+pub(crate) const WAKE_UPS: Limits = Limits { up: 26.0, down: 30.0 };
 
-/// Worker threads at a time.
-pub(crate) const THREADS: usize = 40;
+/// Worker threads at a time, on a machine with so many processors.
+pub(crate) const fn threads(processors: usize) -> usize {
+    16 + 2 * processors
+}

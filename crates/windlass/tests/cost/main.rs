@@ -17,7 +17,7 @@ use std::{alloc::System, process::ExitCode, time::Duration};
 use libtest_mimic::{Arguments, Failed, Trial};
 use stats_alloc::{Region, StatsAlloc};
 
-use limits::{ALLOCATIONS, Limits, THREADS, WAKE_UPS};
+use limits::{ALLOCATIONS, Limits, WAKE_UPS};
 use play::Play;
 use rest::Slept;
 
@@ -105,11 +105,11 @@ fn threads() -> Result<(), Failed> {
     let mut play = Play::start("threads");
     play.burst(0..4 * COUNTED);
     play.remove_all();
-    let most = play.threads_most;
-    println!("{most} worker threads at a time (at most {THREADS})");
-    match most <= THREADS {
+    let (most, limit) = (play.threads_most, limits::threads(std::thread::available_parallelism()?.get()));
+    println!("{most} worker threads at a time (at most {limit})");
+    match most <= limit {
         true => Ok(()),
-        false => Err(format!("{most} worker threads at a time; at most {THREADS}").into()),
+        false => Err(format!("{most} worker threads at a time; at most {limit}").into()),
     }
 }
 
