@@ -40,24 +40,24 @@ impl Act {
     }
 }
 
-/// Everything: well over half an hour, most of it the kubelet's.
+/// Everything: about half an hour, most of it the kubelet's.
 pub(crate) fn full() -> Vec<Act> {
     let idle = Some(Idle { rest: 3.0, seconds: 10.0 });
     vec![
-        Act::new(Scene::Alone { count: 200 }, 5).kubelet_only(2),
+        Act::new(Scene::Alone { count: 200 }, 5).kubelet_only(1),
         Act::new(Scene::AloneByDefault { count: 200 }, 1),
-        Act::new(Scene::Burst { pods: 100, idle }, 5).kubelet_only(3),
-        Act::new(Scene::Burst { pods: 1000, idle }, 5).kubelet_only(3),
-        Act::new(Scene::Restart { pods: 500, idle }, 5).kubelet_only(3),
-        Act::new(Scene::Restart { pods: 1000, idle: None }, 5).kubelet_only(3),
+        Act::new(Scene::Burst { pods: 100, idle }, 3).kubelet_only(2),
+        Act::new(Scene::Burst { pods: 1000, idle }, 3).kubelet_only(2),
+        Act::new(Scene::Restart { pods: 500, idle }, 3).kubelet_only(2),
+        Act::new(Scene::Restart { pods: 1000, idle: None }, 3).kubelet_only(2),
         Act::new(Scene::Change { what: Changed::ConfigMap, pods: 200, times: 20 }, 3).kubelet_only(1),
         Act::new(Scene::Change { what: Changed::Secret, pods: 200, times: 20 }, 1),
         Act::new(Scene::Change { what: Changed::Labels, pods: 200, times: 20 }, 1),
         Act::new(Scene::Unmounted { times: 20, within: Duration::from_secs(10) }, 3).kubelet_only(1),
         Act::new(Scene::AloneAmong { count: 50, mounts: 20_000 }, 3).kubelet_only(1),
-        Act::new(Scene::Growth { pods: 10 }, 5).kubelet_only(3),
-        Act::new(Scene::Growth { pods: 100 }, 5).kubelet_only(3),
-        Act::new(Scene::Growth { pods: 1000 }, 3).kubelet_only(2),
+        Act::new(Scene::Growth { pods: 10 }, 3),
+        Act::new(Scene::Growth { pods: 100 }, 3),
+        Act::new(Scene::Growth { pods: 1000 }, 3).kubelet_only(1),
         Act::new(Scene::Growth { pods: 5000 }, 3).kubelet_only(1),
         Act::new(Scene::Volumes { pods: 2500 }, 3).kubelet_only(1),
         Act::new(Scene::Alone { count: 200 }, 3).kubelet_only(1).on_disk(),
