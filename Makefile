@@ -1,8 +1,9 @@
 # The commands of this project, each the same on a laptop and in CI. `make help` lists them.
 
-# A cargo that rustup has installed is found although no profile was read, and after any other that is on the PATH.
+# A cargo that rustup has installed is found although no profile was read, and after any other that is on the PATH. So is
+# a go where its makers say that it belongs.
 CARGO_HOME ?= $(HOME)/.cargo
-export PATH := $(PATH):$(CARGO_HOME)/bin
+export PATH := $(PATH):$(CARGO_HOME)/bin:/usr/local/go/bin
 
 # Every run uses the versions that Cargo.lock names; after a change of Cargo.toml, `cargo check` brings it up to date.
 LOCKED := --locked

@@ -193,15 +193,11 @@ fail_for_go() {
     machine=$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/')
     fail "$1" "Building the kubelet's volume manager needs Go $go_wanted or newer, or Go 1.21 or newer that may fetch it" \
         "from the module proxy (proxy.golang.org). This installs it:" \
-        "curl -sSfL https://go.dev/dl/go$go_wanted.linux-$machine.tar.gz | sudo tar -C /usr/local -xz" \
-        'export PATH=$PATH:/usr/local/go/bin'
+        "curl -sSfL https://go.dev/dl/go$go_wanted.linux-$machine.tar.gz | sudo tar -C /usr/local -xz"
 }
 
 golang() {
     if ! have go; then
-        # What the installer of go.dev leaves off the PATH.
-        [ ! -x /usr/local/go/bin/go ] || fail "go is in /usr/local/go/bin, which is not on the PATH:" \
-            'export PATH=$PATH:/usr/local/go/bin'
         have apt-get || fail_for_go "go is not installed"
         install_packages golang-go
     fi

@@ -7,7 +7,11 @@
 use std::{fs, io::Read, path::Path, process::ExitStatus};
 
 use anyhow::{Context, bail};
-use rustix::{io::FdFlags, pipe::PipeFlags};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::FdFlags,
+    pipe::PipeFlags,
+};
 use tokio::{
     process::Command,
     signal::unix::{SignalKind, signal},
@@ -17,7 +21,9 @@ use crate::system;
 
 /// Runs this program once more, with the arguments that it was given, and cleans up after it.
 pub(crate) fn watch_over() -> anyhow::Result<()> {
-    let disk = system::output()?.join("disk");
+    let output = system::output()?;
+    let _lock = lock(&output)?;
+    let disk = output.join("disk");
     // What a run has left that was killed with everything.
     remove(&disk)?;
     fs::create_dir_all(&disk).with_context(|| format!("make {}", disk.display()))?;
@@ -28,6 +34,16 @@ pub(crate) fn watch_over() -> anyhow::Result<()> {
         bail!("nothing was measured to the end: {status}");
     }
     Ok(())
+}
+
+/// One at a time: two would measure each other.
+fn lock(output: &Path) -> anyhow::Result<fs::File> {
+    fs::create_dir_all(output).with_context(|| format!("make {}", output.display()))?;
+    let path = output.join("lock");
+    let file = fs::File::create(&path).with_context(|| format!("make {}", path.display()))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)
+        .with_context(|| format!("lock {}; does another one measure?", path.display()))?;
+    Ok(file)
 }
 
 fn remove(directory: &Path) -> anyhow::Result<()> {
