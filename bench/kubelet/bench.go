@@ -195,6 +195,12 @@ func (b *bench) prepare(what string, round int) (parts, error) {
 				b.node.pods.add(pod)
 			}
 		}
+		if _, err := b.ready(ctx, pods, time.Now()); err != nil || object != nil {
+			return err
+		}
+		// The manager looks at all pods every 100 ms, and misses the sync of a pod that was replaced while it looked. A
+		// kubelet repairs that with its next sync; here that comes soon.
+		time.Sleep(300 * time.Millisecond)
 		_, err := b.ready(ctx, pods, time.Now())
 		return err
 	}

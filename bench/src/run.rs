@@ -101,7 +101,7 @@ impl Run {
                     Ok(given) => given.into_iter().for_each(|(work, figures)| results.add(&work, *system, figures)),
                     Err(error) => match error.downcast_ref::<TooLong>() {
                         Some(too_long) => results.note(*system, &act.works(), &too_long.to_string()),
-                        None => return Err(error),
+                        None => return Err(error.context(system.name())),
                     },
                 }
             }

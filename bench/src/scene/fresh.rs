@@ -5,11 +5,11 @@
 
 use std::{collections::HashMap, fs, path::PathBuf, time::Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use rustix::fs::inotify::WatchFlags;
 
 use crate::{
-    child::Child,
+    child::{Child, TooLong},
     inotify::Directories,
     pods,
     protocol::{Changed, Command, Figures},
@@ -62,7 +62,9 @@ pub(super) fn measure(
         child.tell(&Command::Change)?;
         while !waiting.is_empty() {
             let moved = directories.wait(PATIENCE)?;
-            ensure!(!moved.is_empty(), "{} of {pods} pods still show the old bytes after {PATIENCE:?}", waiting.len());
+            if moved.is_empty() {
+                return Err(TooLong(PATIENCE).into());
+            }
             for watch in moved {
                 let Some(path) = waiting.get(&watch) else { continue };
                 if fs::read(path).is_ok_and(|it| it == wanted.as_bytes()) {
