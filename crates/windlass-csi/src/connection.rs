@@ -1,0 +1,267 @@
+//! One kept connection to a socket: made when it is first needed, made anew when it has died, silent when idle (I-8).
+//!
+//! Tells for certain whether a request can have left, which a general HTTP client does not: so much depends on it.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::UnixStream;
+use tonic::body::Body;
+
+/// The longest path that fits into the address of a socket.
+const ADDRESS_BYTES_MAX: usize = 107;
+
+/// Where to connect to.
+pub(crate) enum Target {
+    /// Whatever is at this path at the time.
+    Path(PathBuf),
+    /// This file, wherever it is: held open, so that it cannot become another.
+    File(Arc<OwnedFd>),
+}
+
+/// A connection, or the way to one.
+pub(crate) struct Connection {
+    target: Target,
+    connect_max: Duration,
+    kept: Mutex<Kept>,
+    /// Held by the one who connects; the others wait, and use what it has made.
+    connecting: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Kept {
+    link: Option<Link>,
+    made: u64,
+}
+
+/// A connection that was made.
+#[derive(Clone)]
+struct Link {
+    number: u64,
+    sender: SendRequest<Body>,
+    /// Whoever reads and writes owns it; when that ends, it is closed.
+    socket: Weak<UnixStream>,
+}
+
+/// How far a request has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing of it has left.
+    NotSent,
+    /// It may have left, on the connection with this number.
+    Sent(u64),
+}
+
+impl Connection {
+    pub(crate) fn new(target: Target, connect_max: Duration) -> Self {
+        let kept = Mutex::default();
+        Self { target, connect_max, kept, connecting: tokio::sync::Mutex::default() }
+    }
+
+    /// Sends a request and waits for the beginning of its answer. `stage` is told of each change before it takes effect, so
+    /// that it is right whenever this is dropped. A request that comes back unsent from a connection that has died is
+    /// sent once more.
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<Body>,
+        stage: impl Fn(Stage),
+    ) -> Result<Response<Incoming>, String> {
+        let mut tries_left = 2;
+        loop {
+            let mut link = self.link().await?;
+            stage(Stage::Sent(link.number));
+            tries_left -= 1;
+            match link.sender.try_send_request(request).await {
+                Ok(answer) => return Ok(answer),
+                Err(mut error) => {
+                    self.give_up(link.number);
+                    match error.take_message() {
+                        Some(back) => {
+                            stage(Stage::NotSent);
+                            if tries_left == 0 {
+                                return Err(format!(
+                                    "the connection closes as soon as it is made: {}",
+                                    chain(error.error())
+                                ));
+                            }
+                            request = back;
+                        }
+                        None => return Err(format!("the connection was lost: {}", chain(error.error()))),
+                    }
+                }
+            }
+        }
+    }
+
+    /// No new request goes to the connection with this number. Those under way go on.
+    pub(crate) fn give_up(&self, number: u64) {
+        let mut kept = self.kept();
+        if kept.link.as_ref().is_some_and(|it| it.number == number) {
+            kept.link = None;
+        }
+    }
+
+    async fn link(&self) -> Result<Link, String> {
+        if let Some(link) = self.live() {
+            return Ok(link);
+        }
+        let _turn = self.connecting.lock().await;
+        if let Some(link) = self.live() {
+            return Ok(link);
+        }
+        let (sender, socket) = match tokio::time::timeout(self.connect_max, self.connect()).await {
+            Ok(connected) => connected.map_err(|error| format!("{} does not take calls: {error}", self.place()))?,
+            Err(_) => {
+                return Err(format!("{} does not take calls: no connection in {:?}", self.place(), self.connect_max));
+            }
+        };
+        let mut kept = self.kept();
+        kept.made += 1;
+        let link = Link { number: kept.made, sender, socket };
+        kept.link = Some(link.clone());
+        Ok(link)
+    }
+
+    /// The kept connection, if nobody has closed it. The kernel is asked, for it knows of the end of a process before
+    /// whoever reads the connection comes to it.
+    fn live(&self) -> Option<Link> {
+        let mut kept = self.kept();
+        let live = kept.link.as_ref().is_some_and(|it| !it.sender.is_closed() && is_open(&it.socket));
+        if !live {
+            kept.link = None;
+        }
+        kept.link.clone()
+    }
+
+    async fn connect(&self) -> io::Result<(SendRequest<Body>, Weak<UnixStream>)> {
+        let stream = Arc::new(match &self.target {
+            Target::Path(path) if path.as_os_str().len() <= ADDRESS_BYTES_MAX => UnixStream::connect(path).await?,
+            Target::Path(path) => {
+                let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+                UnixStream::connect(by_descriptor(&file)).await?
+            }
+            Target::File(file) => UnixStream::connect(by_descriptor(file)).await?,
+        });
+        let socket = Arc::downgrade(&stream);
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .handshake(TokioIo::new(Shared(stream)))
+            .await
+            .map_err(io::Error::other)?;
+        // Ends with the connection. What went wrong is told to the calls that it went wrong for.
+        tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        Ok((sender, socket))
+    }
+
+    fn place(&self) -> String {
+        match &self.target {
+            Target::Path(path) => path.display().to_string(),
+            Target::File(_) => "the socket".to_string(),
+        }
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A path to an open file, however long its own path is, and whatever is there by now.
+fn by_descriptor(file: &OwnedFd) -> PathBuf {
+    Path::new("/proc/self/fd").join(OsStr::from_bytes(file.as_raw_fd().to_string().as_bytes()))
+}
+
+fn is_open(socket: &Weak<UnixStream>) -> bool {
+    let Some(stream) = socket.upgrade() else { return false };
+    let mut polled = [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().is_empty()
+}
+
+/// An error with what is behind it, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(it) = next {
+        text.push_str(": ");
+        text.push_str(&it.to_string());
+        next = it.source();
+    }
+    text
+}
+
+/// A stream that can be looked at while it is in use.
+struct Shared(Arc<UnixStream>);
+
+impl AsyncRead for Shared {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.0.poll_read_ready(cx))?;
+            match self.0.try_read(buffer.initialize_unfilled()) {
+                Ok(count) => {
+                    buffer.advance(count);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn poll_with(
+        &self,
+        cx: &mut Context<'_>,
+        write: impl Fn(&UnixStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.0.poll_write_ready(cx))?;
+            match write(&self.0) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Shared {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_with(cx, |it| it.try_write(bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_with(cx, |it| it.try_write_vectored(parts))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Whoever shuts it down drops it next, and that closes it.
+        Poll::Ready(Ok(()))
+    }
+}

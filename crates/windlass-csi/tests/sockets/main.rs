@@ -1,0 +1,7 @@
+//! The client and the registration against servers on real unix sockets.
+
+mod calls;
+mod driver;
+mod questions;
+mod server;
+mod transport;

@@ -1,0 +1,146 @@
+//! Connections that break, and drivers that come and go.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+
+use tempfile::TempDir;
+use windlass_csi::{Code, Driver, End, Limits};
+
+use crate::driver::{Act, LONG, SHORT, Script, driver_at, publish, serve, stage};
+use crate::server::Server;
+
+#[tokio::test]
+async fn nothing_was_sent_where_nobody_listens() {
+    let directory = TempDir::new().unwrap();
+    let absent = directory.path().join("absent.sock");
+    let stale = directory.path().join("stale.sock");
+    drop(UnixListener::bind(&stale).unwrap());
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for path in [absent, stale, file, directory.path().to_path_buf()] {
+        let error = driver_at(&path).stage(stage(), LONG).await.unwrap_err();
+        assert_eq!((error.code, error.end), (Code::Unavailable, End::NotSent), "{error}");
+        assert!(error.message.contains(path.to_str().unwrap()), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_cut_in_mid_call_leaves_the_end_unknown() {
+    let it = serve();
+    let mut arrivals = it.script.arrivals();
+    it.script.next(Act::Hang);
+    let driver = it.driver.clone();
+    let call = tokio::spawn(async move { driver.stage(stage(), LONG).await });
+    arrivals.recv().await.unwrap();
+    drop(it.server);
+    let error = call.await.unwrap().unwrap_err();
+    assert_eq!((error.code, error.end, error.lied), (Code::Unavailable, End::Unknown, false), "{error}");
+    // From now on there is nobody to send anything to.
+    assert_eq!(it.driver.stage(stage(), LONG).await.unwrap_err().end, End::NotSent);
+}
+
+#[tokio::test]
+async fn a_peer_that_closes_after_reading_leaves_the_end_unknown() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("csi.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let peer = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut first = [0; 24];
+        stream.read_exact(&mut first).unwrap();
+    });
+    let error = driver_at(&path).stage(stage(), LONG).await.unwrap_err();
+    assert_eq!((error.code, error.end), (Code::Unavailable, End::Unknown), "{error}");
+    peer.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_speak_the_language_leaves_the_end_unknown() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("csi.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let peer = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+    });
+    let error = driver_at(&path).stage(stage(), LONG).await.unwrap_err();
+    assert_eq!(error.end, End::Unknown, "{error}");
+    peer.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_driver_that_was_restarted_between_calls_is_called_as_if_nothing_had_been() {
+    let mut it = serve();
+    for round in 1..=20 {
+        it.driver.stage(stage(), LONG).await.unwrap();
+        assert_eq!(it.script.effects().len(), round);
+        let path = it.server.path.clone();
+        drop(it.server);
+        it.server = Server::start(path, it.script.routes());
+    }
+}
+
+#[tokio::test]
+async fn a_driver_that_comes_back_at_the_same_path_is_found_by_the_next_call() {
+    let it = serve();
+    it.driver.stage(stage(), LONG).await.unwrap();
+    let path = it.server.path.clone();
+    drop(it.server);
+    assert_eq!(it.driver.stage(stage(), LONG).await.unwrap_err().end, End::NotSent);
+    let _server = Server::start(path, it.script.routes());
+    it.driver.stage(stage(), LONG).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_timed_out_does_not_take_the_others_with_it() {
+    let it = serve();
+    let mut arrivals = it.script.arrivals();
+    it.script.next(Act::Hang);
+    it.script.next(Act::Hang);
+    let driver = it.driver.clone();
+    let other = tokio::spawn(async move { driver.publish(publish(), LONG).await });
+    arrivals.recv().await.unwrap();
+    // The connection is given up for new calls now.
+    assert_eq!(it.driver.stage(stage(), SHORT).await.unwrap_err().code, Code::DeadlineExceeded);
+    it.driver.stage(stage(), LONG).await.unwrap();
+    assert!(!other.is_finished());
+    drop(it.server);
+    assert_eq!(other.await.unwrap().unwrap_err().end, End::Unknown);
+}
+
+#[tokio::test]
+async fn many_calls_share_one_connection() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("csi.sock");
+    let script = Script::new();
+    let _server = Server::start(&path, script.routes());
+    let driver = driver_at(&path);
+    let calls: Vec<_> = (0..200)
+        .map(|_| {
+            let driver = driver.clone();
+            tokio::spawn(async move { driver.stage(stage(), LONG).await })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    let sockets = std::fs::read_to_string("/proc/self/net/unix").unwrap();
+    let accepted = sockets.lines().filter(|it| it.ends_with(path.to_str().unwrap())).count();
+    // One that listens and one that was accepted.
+    assert_eq!(accepted, 2, "{sockets}");
+}
+
+#[tokio::test]
+async fn a_path_that_is_longer_than_an_address_can_be_connected_to() {
+    let directory = TempDir::new().unwrap();
+    let deep = directory.path().join("d".repeat(120));
+    std::fs::create_dir(&deep).unwrap();
+    let script = Script::new();
+    let short = directory.path().join("csi.sock");
+    let _server = Server::start(&short, script.routes());
+    let long = deep.join("csi.sock");
+    std::fs::rename(&short, &long).unwrap();
+    Driver::new("disks.example.com", long, Limits::default()).stage(stage(), LONG).await.unwrap();
+}
