@@ -25,6 +25,10 @@ use tonic::body::Body;
 /// The longest path that fits into the address of a socket.
 const ADDRESS_BYTES_MAX: usize = 107;
 
+/// The words of a driver that refuses come in a header, and some talk a lot. What is larger breaks the call, and it would be
+/// unknown what a refusal is.
+const HEADERS_BYTES_MAX: u32 = 1 << 20;
+
 /// Where to connect to.
 pub(crate) enum Target {
     /// Whatever is at this path at the time.
@@ -158,6 +162,7 @@ impl Connection {
         });
         let socket = Arc::downgrade(&stream);
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .max_header_list_size(HEADERS_BYTES_MAX)
             .handshake(TokioIo::new(Shared(stream)))
             .await
             .map_err(io::Error::other)?;

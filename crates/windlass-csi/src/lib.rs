@@ -39,6 +39,8 @@ mod client;
 mod name;
 mod shared_answer;
 
+pub mod registration;
+
 pub use capabilities::{ControllerCapabilities, NodeCapabilities, PluginCapabilities};
 pub use client::{Driver, Limits, NodeInfo, PluginInfo};
 pub use error::{CallError, End};

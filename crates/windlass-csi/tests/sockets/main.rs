@@ -3,5 +3,7 @@
 mod calls;
 mod driver;
 mod questions;
+mod registrar;
+mod registration;
 mod server;
 mod transport;

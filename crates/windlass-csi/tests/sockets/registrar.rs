@@ -1,0 +1,132 @@
+//! A plugin that introduces itself, and a directory to do it in.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tonic::{Request, Response, Status, async_trait};
+use windlass_csi::proto::registration::registration_server::{Registration, RegistrationServer};
+use windlass_csi::proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
+use windlass_csi::registration::{News, Settings, watch};
+
+use crate::driver::{LONG, Script};
+use crate::server::Server;
+
+/// What a plugin says, and what it heard.
+pub(crate) struct Registrar {
+    pub(crate) info: Mutex<PluginInfo>,
+    pub(crate) asked: Mutex<u32>,
+    heard: mpsc::UnboundedSender<RegistrationStatus>,
+    hangs: bool,
+}
+
+#[async_trait]
+impl Registration for Registrar {
+    async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
+        *self.asked.lock().unwrap() += 1;
+        if self.hangs {
+            std::future::pending::<()>().await;
+        }
+        Ok(Response::new(self.info.lock().unwrap().clone()))
+    }
+
+    async fn notify_registration_status(
+        &self,
+        request: Request<RegistrationStatus>,
+    ) -> Result<Response<RegistrationStatusResponse>, Status> {
+        let _ = self.heard.send(request.into_inner());
+        Ok(Response::new(RegistrationStatusResponse::default()))
+    }
+}
+
+/// A plugin that serves the registration and the driver at one socket.
+pub(crate) struct Plugin {
+    pub(crate) registrar: Arc<Registrar>,
+    pub(crate) heard: mpsc::UnboundedReceiver<RegistrationStatus>,
+    pub(crate) script: Arc<Script>,
+    pub(crate) server: Server,
+}
+
+pub(crate) fn info(name: &str) -> PluginInfo {
+    PluginInfo {
+        r#type: "CSIPlugin".into(),
+        name: name.into(),
+        endpoint: String::new(),
+        supported_versions: vec!["1.0.0".into()],
+    }
+}
+
+impl Plugin {
+    pub(crate) fn start(path: impl AsRef<Path>, info: PluginInfo) -> Self {
+        Self::start_as(path, info, Script::new(), false)
+    }
+
+    pub(crate) fn start_hanging(path: impl AsRef<Path>) -> Self {
+        Self::start_as(path, info("hangs.example.com"), Script::new(), true)
+    }
+
+    pub(crate) fn start_as(path: impl AsRef<Path>, info: PluginInfo, script: Arc<Script>, hangs: bool) -> Self {
+        let (tell, heard) = mpsc::unbounded_channel();
+        let registrar = Arc::new(Registrar { info: Mutex::new(info), asked: Mutex::default(), heard: tell, hangs });
+        let routes = script.routes().add_service(RegistrationServer::from_arc(registrar.clone()));
+        Self { server: Server::start(path, routes), registrar, heard, script }
+    }
+
+    /// What the plugin is told next.
+    pub(crate) async fn hears(&mut self) -> RegistrationStatus {
+        tokio::time::timeout(LONG, self.heard.recv()).await.expect("it is told nothing").unwrap()
+    }
+}
+
+/// A directory that is watched.
+pub(crate) struct Watched {
+    pub(crate) directory: TempDir,
+    pub(crate) news: Option<mpsc::Receiver<News>>,
+}
+
+impl Watched {
+    /// Not watched yet.
+    pub(crate) fn prepare() -> Self {
+        Self { directory: TempDir::new().unwrap(), news: None }
+    }
+
+    pub(crate) fn start() -> Self {
+        let mut it = Self::prepare();
+        it.watch();
+        it
+    }
+
+    pub(crate) fn watch(&mut self) {
+        self.watch_with(|_| {});
+    }
+
+    pub(crate) fn watch_with(&mut self, change: impl FnOnce(&mut Settings)) {
+        let mut settings = Settings::new(self.directory.path());
+        settings.back_off = Duration::from_millis(20);
+        settings.grace = Duration::from_millis(50);
+        change(&mut settings);
+        self.news = Some(watch(settings).unwrap());
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The next news, in short: `+name at socket`, `-name at socket`, `!socket: text`.
+    pub(crate) async fn next(&mut self) -> String {
+        let news = self.next_whole().await;
+        let short = |path: &Path| path.strip_prefix(self.directory.path()).unwrap().display().to_string();
+        match news {
+            News::Registered { driver, socket, .. } => format!("+{} at {}", driver.name(), short(&socket)),
+            News::Unregistered { name, socket } => format!("-{name} at {}", short(&socket)),
+            News::Refused { socket, text, .. } => format!("!{}: {text}", short(&socket)),
+        }
+    }
+
+    pub(crate) async fn next_whole(&mut self) -> News {
+        let news = self.news.as_mut().expect("it is watched");
+        tokio::time::timeout(LONG, news.recv()).await.expect("there are no news").expect("the watch goes on")
+    }
+}
