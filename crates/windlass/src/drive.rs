@@ -27,7 +27,7 @@ use windlass_core::{
     event::{Containers, Goal, Place, Wait},
     ids::{ObjectName, OperationId, OuterName, PodUid, SourceName, Time, Version, VolumeId, WaiterId},
     notice::Notice,
-    operation::{Action, Cause, Kind as ActionKind, Outcome, Proof, Trouble},
+    operation::{Action, Cause, Earlier, Kind as ActionKind, Outcome, Proof, Trouble},
     reason::Code,
     spec::{Access, Phase, Want as VolumeWant},
 };
@@ -135,6 +135,8 @@ pub(crate) struct Drive {
     /// Whether the disk has been looked at. Before that pods are not told: what they want may be there already, and no call
     /// is to be made that the state does not need (I-11).
     looked: bool,
+    /// Whether it could be read, so that the engine was told of every record.
+    disk_read: bool,
     /// Pods that were told since the engine was last asked what to start.
     fresh: Vec<PodUid>,
     /// How many pods' directories are being made or removed.
@@ -210,6 +212,7 @@ impl Drive {
             renewals: HashMap::new(),
             alarms: BTreeSet::new(),
             looked: false,
+            disk_read: false,
             fresh: Vec::new(),
             chores: 0,
             unreadable: 0,

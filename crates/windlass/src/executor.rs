@@ -8,7 +8,7 @@
 use std::{
     collections::{HashMap, HashSet},
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ use windlass_linux::{name::Name, ownership, remove, whole_file::Survives};
 
 use crate::{
     catalogue::Kind,
-    layout::{self, Slot},
+    layout::{self, Home, Slot},
     plugin::{self, Attributes, Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What},
     record::{self, Key, Record, Records, State},
 };
@@ -42,13 +42,12 @@ pub(crate) struct Executor {
     pods: Mutex<HashMap<PodUid, Arc<Mutex<Directory>>>>,
 }
 
-/// Whether a pod's directory is there, as far as this process knows. Somebody else may remove it; then whatever needs it
-/// makes it again.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum Directory {
-    #[default]
-    Unknown,
-    Made,
+/// A pod's directory, as far as this process knows. Somebody else may remove it; then whatever needs it makes it again.
+#[derive(Default)]
+struct Directory {
+    is_made: bool,
+    /// For as long as one of the pod's operations has it, the others have the same.
+    home: Weak<Home>,
 }
 
 /// An operation with all that it needs.
@@ -60,6 +59,8 @@ pub(crate) struct Job {
     pub(crate) epoch: u64,
     /// What was made and is to be taken away, if this life of the process knows.
     pub(crate) held: Option<Made>,
+    /// It is known that there is no record of it: all were read, and it is to be made for the first time.
+    pub(crate) is_unrecorded: bool,
 }
 
 /// How a job ended.
@@ -114,7 +115,7 @@ impl Executor {
         let told = |failure: Failure| self.tell_failure(request.pod, spec, failure);
         // First, because the pod has its directory whatever becomes of its volumes. Whoever removes the directory of a pod
         // of this name is done, or will see that the pod is back.
-        self.make_pod(request.pod).map_err(|it| told(it.nothing_left()))?;
+        let home = self.make_home(request.pod).map_err(|it| told(it.nothing_left()))?;
         self.check_refusal(want).inspect_err(|failure| {
             self.scene.tell.warning(request.pod, refused_reason(want, spec), failure.text.as_str());
         })?;
@@ -122,7 +123,10 @@ impl Executor {
         let plugin = plugin_of(spec)?;
         let slot = Slot::of(request.pod, spec).map_err(|error| told(Failure::open(&error).nothing_left()))?;
         let key = Key::Publish(slot.clone());
-        let before = self.known(&key).map_err(|it| told(it.nothing_left()))?;
+        let before = match job.is_unrecorded {
+            true => None,
+            false => self.known(&key).map_err(|it| told(it.nothing_left()))?,
+        };
         let kept = before.as_ref().map(|it| it.other.clone()).unwrap_or_default();
         let in_use = before.as_ref().filter(|_| request.after == Earlier::Success).and_then(|it| self.proven(it));
         let proof_is_stale = before.as_ref().is_some_and(|it| matches!(it.state, State::Proven { .. }));
@@ -138,7 +142,8 @@ impl Executor {
             let unsettled = Record { state, ..record.clone() };
             self.write(&key, &unsettled, Survives::Crash).map_err(|it| told(it.nothing_left()))?;
         }
-        let task = Publish { spec, slot: &slot, uid: request.pod, want, access: request.access, after: request.after };
+        let (uid, access, after) = (request.pod, request.access, request.after);
+        let task = Publish { spec, slot: &slot, home: &home, uid, want, access, after };
         let published = plugin.publish(&self.scene, &task).and_then(|made| {
             self.check(&made)?;
             Ok(made)
@@ -238,7 +243,9 @@ impl Executor {
             (Trace::Record, _) => {}
         }
         let made = before.as_ref().map_or(job.held.as_ref(), |it| it.made_in(&self.boot));
-        let task = Unpublish { spec, slot: &slot, made, recorded: before.is_some() || job.held.is_some() };
+        let home = self.home(pod)?;
+        let recorded = before.is_some() || job.held.is_some();
+        let task = Unpublish { spec, slot: &slot, home: &home, made, recorded };
         plugin_of(spec)?.unpublish(&self.scene, &task).map_err(|it| Failure { left: Left::Something, ..it })?;
         match trace(spec) {
             Trace::Directory => self.records.remove_retired(&slot).map_err(|error| Failure::open(&error))?,
@@ -363,12 +370,39 @@ impl Executor {
 
     /// Makes a pod's directory, if the pod is still there.
     pub(crate) fn make_pod(&self, pod: &PodUid) -> Result<(), Failure> {
-        self.alone_with(pod, |directory| {
-            if *directory == Directory::Unknown && self.is_live(pod) {
-                self.scene.layout.make_pod(&Name::new("metadata.uid", pod.as_str())?)?;
-                *directory = Directory::Made;
+        self.make_home(pod).map(drop)
+    }
+
+    /// The same, for something that is to be made in it.
+    fn make_home(&self, pod: &PodUid) -> Result<Arc<Home>, Failure> {
+        self.home_by(pod, |directory, name| {
+            if directory.is_made || !self.is_live(pod) {
+                return Ok(self.scene.layout.home(name));
             }
-            Ok(())
+            let home = self.scene.layout.make_home(name)?;
+            directory.is_made = true;
+            Ok(home)
+        })
+    }
+
+    /// A pod's directory, if there is one.
+    fn home(&self, pod: &PodUid) -> Result<Arc<Home>, Failure> {
+        self.home_by(pod, |_, name| Ok(self.scene.layout.home(name)))
+    }
+
+    fn home_by(
+        &self,
+        pod: &PodUid,
+        open: impl FnOnce(&mut Directory, &Name) -> Result<Home, Failure>,
+    ) -> Result<Arc<Home>, Failure> {
+        let name = Name::new("metadata.uid", pod.as_str())?;
+        self.alone_with(pod, |directory| {
+            if let Some(home) = directory.home.upgrade() {
+                return Ok(home);
+            }
+            let home = Arc::new(open(directory, &name)?);
+            directory.home = Arc::downgrade(&home);
+            Ok(home)
         })
     }
 
@@ -380,7 +414,7 @@ impl Executor {
             if self.is_live(pod) {
                 return Ok(());
             }
-            *directory = Directory::Unknown;
+            *directory = Directory::default();
             let Some(pods) = self.scene.layout.find(Path::new("pods"))? else { return Ok(()) };
             let Err(in_the_way) = remove::empty_directories(&pods, &name) else { return Ok(()) };
             // What is windlass's goes all the same.
@@ -407,7 +441,7 @@ impl Executor {
         let lock = pods().entry(pod.clone()).or_default().clone();
         let mut directory = lock.lock().unwrap_or_else(PoisonError::into_inner);
         let result = work(&mut directory);
-        if *directory == Directory::Unknown {
+        if !directory.is_made {
             drop(directory);
             let mut pods = pods();
             // Nobody but this and the map has it: it is not needed before the pod comes again.

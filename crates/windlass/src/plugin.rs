@@ -27,7 +27,7 @@ use windlass_linux::{
 
 use crate::{
     catalogue::Kind,
-    layout::{self, Layout, Slot},
+    layout::{self, Home, Layout, Slot},
     memory::Memory,
     payload::Snapshot,
     resolve::Detail,
@@ -132,6 +132,8 @@ pub struct Publish<'a> {
     pub spec: &'a VolumeSpec,
     /// Its place in the pod.
     pub slot: &'a Slot,
+    /// The pod's directory.
+    pub home: &'a Home,
     /// The pod.
     pub uid: &'a PodUid,
     /// What the pod says of it.
@@ -148,6 +150,8 @@ pub struct Unpublish<'a> {
     pub spec: &'a VolumeSpec,
     /// Its place in the pod.
     pub slot: &'a Slot,
+    /// The pod's directory.
+    pub home: &'a Home,
     /// What was made there in this boot, if that is recorded.
     pub made: Option<&'a Made>,
     /// Whether there is any record of it.

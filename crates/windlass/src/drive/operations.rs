@@ -21,6 +21,8 @@ impl Drive {
             _ => None,
         };
         let epoch = pod.and_then(|it| self.renewals.get(&(it, volume))).map_or(0, |it| it.epoch);
+        let is_unrecorded =
+            self.disk_read && matches!(&operation.action, Action::Publish { after: Earlier::Nothing, .. });
         let id = operation.id;
         self.running.insert(id, place.clone());
         self.busy.insert(place);
@@ -28,7 +30,7 @@ impl Drive {
         let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
         let started = self.workers.run(&lane, move || {
             let mut answer = Answer { id, inbox, locks, ended: None };
-            let job = Job { operation, want, epoch, held };
+            let job = Job { operation, want, epoch, held, is_unrecorded };
             answer.ended = Some(executor.run(&job));
         });
         if let Err(error) = started {
