@@ -36,7 +36,7 @@ use windlass_linux::{table, workers::Workers};
 use crate::{
     catalogue::{Catalogue, Drivers},
     drive::lanes::Lanes,
-    executor::{Ended, Executor, Job},
+    executor::{Ended, Executor, Job, Together},
     fingerprint::Fingerprint,
     memory::{Memory, Object},
     node::{Change, Handed},
@@ -128,6 +128,8 @@ pub(crate) struct Drive {
     mounts: HashMap<PathBuf, Place>,
     running: HashMap<OperationId, Place>,
     busy: HashSet<Place>,
+    /// The pod whose operation was given out last, while more of it may follow.
+    together: Option<(PodUid, Together)>,
     lanes: Lanes,
 
     renewals: HashMap<(PodUid, VolumeId), Renewal>,
@@ -208,6 +210,7 @@ impl Drive {
             mounts: HashMap::new(),
             running: HashMap::new(),
             busy: HashSet::new(),
+            together: None,
             lanes: Lanes::new(),
             renewals: HashMap::new(),
             alarms: BTreeSet::new(),
@@ -287,6 +290,7 @@ impl Drive {
             } else if let Some(pod) = self.fresh.pop() {
                 self.make_directory(pod);
             } else {
+                self.together = None;
                 return;
             }
         }

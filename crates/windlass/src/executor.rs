@@ -8,7 +8,7 @@
 use std::{
     collections::{HashMap, HashSet},
     path::Path,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
 };
 
 use rustix::io::Errno;
@@ -61,7 +61,12 @@ pub(crate) struct Job {
     pub(crate) held: Option<Made>,
     /// It is known that there is no record of it: all were read, and it is to be made for the first time.
     pub(crate) is_unrecorded: bool,
+    /// Shared with the operations of the same pod that were given out together.
+    pub(crate) together: Together,
 }
+
+/// Keeps the directory of a pod open until the last of the operations has ended that were given out together.
+pub(crate) type Together = Arc<OnceLock<Arc<Home>>>;
 
 /// How a job ended.
 pub(crate) struct Ended {
@@ -116,6 +121,7 @@ impl Executor {
         // First, because the pod has its directory whatever becomes of its volumes. Whoever removes the directory of a pod
         // of this name is done, or will see that the pod is back.
         let home = self.make_home(request.pod).map_err(|it| told(it.nothing_left()))?;
+        job.together.get_or_init(|| home.clone());
         self.check_refusal(want).inspect_err(|failure| {
             self.scene.tell.warning(request.pod, refused_reason(want, spec), failure.text.as_str());
         })?;
@@ -228,10 +234,7 @@ impl Executor {
         // What this life has made it knows as well as the record does.
         let before = match &job.held {
             Some(_) if trace(spec) == Trace::Directory => None,
-            Some(_) | None => match self.known(&key)? {
-                None => sensible(self.records.read_retired(&slot))?,
-                found => found,
-            },
+            Some(_) | None => self.known(&key)?,
         };
         match (trace(spec), &before) {
             // From now on it proves nothing, and need not be written anew for that.
@@ -244,13 +247,11 @@ impl Executor {
         }
         let made = before.as_ref().map_or(job.held.as_ref(), |it| it.made_in(&self.boot));
         let home = self.home(pod)?;
+        job.together.get_or_init(|| home.clone());
         let recorded = before.is_some() || job.held.is_some();
         let task = Unpublish { spec, slot: &slot, home: &home, made, recorded };
         plugin_of(spec)?.unpublish(&self.scene, &task).map_err(|it| Failure { left: Left::Something, ..it })?;
-        match trace(spec) {
-            Trace::Directory => self.records.remove_retired(&slot).map_err(|error| Failure::open(&error))?,
-            Trace::Record => self.forget(&key)?,
-        }
+        self.forget(&key)?;
         Ok(Ended::done(Done::Gone))
     }
 
@@ -416,7 +417,8 @@ impl Executor {
             }
             *directory = Directory::default();
             let Some(pods) = self.scene.layout.find(Path::new("pods"))? else { return Ok(()) };
-            let Err(in_the_way) = remove::empty_directories(&pods, &name) else { return Ok(()) };
+            // Directories of plugins lie in two directories of the pod.
+            let Err(in_the_way) = remove::nested_directories(&pods, &name, 2) else { return Ok(()) };
             // What is windlass's goes all the same.
             if let Some(place) = self.scene.layout.find(&Path::new("pods").join(name.as_path()))? {
                 for directory in ["volumes", "volumeDevices", "volume-subpaths", "plugins"] {

@@ -355,7 +355,7 @@ fn take_away(
     ours: impl FnMut(remove::Entry<'_>) -> bool,
 ) -> Result<(), Failure> {
     let Some(parent) = home.find_parent(slot)? else { return Ok(()) };
-    let unmounted = unmount(scene, slot, made)?;
+    let unmounted = unmount(scene, &parent, slot, made)?;
     let was_mount = unmounted
         || match made.map(|it| &it.what) {
             Some(What::Mount(_)) => true,
@@ -375,7 +375,7 @@ fn take_away(
 }
 
 /// Unmounts what is mounted at the volume. Answers whether anything was.
-fn unmount(scene: &Scene, slot: &Slot, made: Option<&Made>) -> Result<bool, Failure> {
+fn unmount(scene: &Scene, parent: &Place, slot: &Slot, made: Option<&Made>) -> Result<bool, Failure> {
     let path = absolute(scene, &slot.path());
     let mut unmounted = false;
     while let Some(mount) = mounted(&scene.watch, &path)? {
@@ -383,7 +383,7 @@ fn unmount(scene: &Scene, slot: &Slot, made: Option<&Made>) -> Result<bool, Fail
         if !in_memory || lies_over(scene, &mount, made) {
             return Err(foreign(&mount));
         }
-        super::unmount(scene, &mount)?;
+        super::unmount_in(scene, parent, &slot.name, &mount)?;
         unmounted = true;
     }
     Ok(unmounted)
