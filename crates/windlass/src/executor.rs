@@ -8,7 +8,7 @@
 use std::{
     collections::{HashMap, HashSet},
     path::Path,
-    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use rustix::io::Errno;
@@ -42,12 +42,13 @@ pub(crate) struct Executor {
     pods: Mutex<HashMap<PodUid, Arc<Mutex<Directory>>>>,
 }
 
-/// A pod's directory, as far as this process knows. Somebody else may remove it; then whatever needs it makes it again.
-#[derive(Default)]
-struct Directory {
-    is_made: bool,
-    /// For as long as one of the pod's operations has it, the others have the same.
-    home: Weak<Home>,
+/// Whether a pod's directory is there, as far as this process knows. Somebody else may remove it; then whatever needs it
+/// makes it again.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Directory {
+    #[default]
+    Unknown,
+    Made,
 }
 
 /// An operation with all that it needs.
@@ -120,8 +121,7 @@ impl Executor {
         let told = |failure: Failure| self.tell_failure(request.pod, spec, failure);
         // First, because the pod has its directory whatever becomes of its volumes. Whoever removes the directory of a pod
         // of this name is done, or will see that the pod is back.
-        let home = self.make_home(request.pod).map_err(|it| told(it.nothing_left()))?;
-        job.together.get_or_init(|| home.clone());
+        let home = self.make_home(request.pod, &job.together).map_err(|it| told(it.nothing_left()))?;
         self.check_refusal(want).inspect_err(|failure| {
             self.scene.tell.warning(request.pod, refused_reason(want, spec), failure.text.as_str());
         })?;
@@ -246,10 +246,9 @@ impl Executor {
             (Trace::Record, _) => {}
         }
         let made = before.as_ref().map_or(job.held.as_ref(), |it| it.made_in(&self.boot));
-        let home = self.home(pod)?;
-        job.together.get_or_init(|| home.clone());
+        let home = job.together.get_or_init(|| Arc::new(self.scene.layout.home(&slot.pod)));
         let recorded = before.is_some() || job.held.is_some();
-        let task = Unpublish { spec, slot: &slot, home: &home, made, recorded };
+        let task = Unpublish { spec, slot: &slot, home, made, recorded };
         plugin_of(spec)?.unpublish(&self.scene, &task).map_err(|it| Failure { left: Left::Something, ..it })?;
         self.forget(&key)?;
         Ok(Ended::done(Done::Gone))
@@ -371,39 +370,21 @@ impl Executor {
 
     /// Makes a pod's directory, if the pod is still there.
     pub(crate) fn make_pod(&self, pod: &PodUid) -> Result<(), Failure> {
-        self.make_home(pod).map(drop)
+        self.make_home(pod, &Together::default()).map(drop)
     }
 
     /// The same, for something that is to be made in it.
-    fn make_home(&self, pod: &PodUid) -> Result<Arc<Home>, Failure> {
-        self.home_by(pod, |directory, name| {
-            if directory.is_made || !self.is_live(pod) {
-                return Ok(self.scene.layout.home(name));
-            }
-            let home = self.scene.layout.make_home(name)?;
-            directory.is_made = true;
-            Ok(home)
-        })
-    }
-
-    /// A pod's directory, if there is one.
-    fn home(&self, pod: &PodUid) -> Result<Arc<Home>, Failure> {
-        self.home_by(pod, |_, name| Ok(self.scene.layout.home(name)))
-    }
-
-    fn home_by(
-        &self,
-        pod: &PodUid,
-        open: impl FnOnce(&mut Directory, &Name) -> Result<Home, Failure>,
-    ) -> Result<Arc<Home>, Failure> {
+    fn make_home(&self, pod: &PodUid, together: &Together) -> Result<Arc<Home>, Failure> {
         let name = Name::new("metadata.uid", pod.as_str())?;
         self.alone_with(pod, |directory| {
-            if let Some(home) = directory.home.upgrade() {
+            if *directory == Directory::Unknown && self.is_live(pod) {
+                let home = Arc::new(self.scene.layout.make_home(&name)?);
+                *directory = Directory::Made;
+                // If there is another already, this one is for this operation alone.
+                let _ = together.set(home.clone());
                 return Ok(home);
             }
-            let home = Arc::new(open(directory, &name)?);
-            directory.home = Arc::downgrade(&home);
-            Ok(home)
+            Ok(together.get_or_init(|| Arc::new(self.scene.layout.home(&name))).clone())
         })
     }
 
@@ -415,7 +396,7 @@ impl Executor {
             if self.is_live(pod) {
                 return Ok(());
             }
-            *directory = Directory::default();
+            *directory = Directory::Unknown;
             let Some(pods) = self.scene.layout.find(Path::new("pods"))? else { return Ok(()) };
             // Directories of plugins lie in two directories of the pod.
             let Err(in_the_way) = remove::nested_directories(&pods, &name, 2) else { return Ok(()) };
@@ -443,7 +424,7 @@ impl Executor {
         let lock = pods().entry(pod.clone()).or_default().clone();
         let mut directory = lock.lock().unwrap_or_else(PoisonError::into_inner);
         let result = work(&mut directory);
-        if !directory.is_made {
+        if *directory == Directory::Unknown {
             drop(directory);
             let mut pods = pods();
             // Nobody but this and the map has it: it is not needed before the pod comes again.
