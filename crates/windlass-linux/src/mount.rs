@@ -23,7 +23,7 @@ mod unmount;
 pub use filesystem::{Swap, Tmpfs, filesystem, tmpfs};
 pub use options::{Options, Value};
 pub use rustix::mount::MountAttrFlags as Attributes;
-pub use unmount::{UnmountPolicy, Unmounted, unmount, unmount_watched};
+pub use unmount::{UnmountPolicy, Unmounted, unmount, unmount_in, unmount_watched};
 
 /// What can go wrong with a mount.
 #[derive(Debug, thiserror::Error)]

@@ -119,7 +119,15 @@ pub fn tree(parent: &Place, name: &Name, mut ours: impl FnMut(Entry<'_>) -> bool
 ///
 /// Unlike [`tree`] it does not look first, because a directory that the kernel finds empty holds nothing to lose.
 pub fn empty_directories(parent: &Place, name: &Name) -> Result<(), Error> {
-    Walk::new(parent, name, Pass::Remove, &mut |_| false).run()
+    nested_directories(parent, name, 0)
+}
+
+/// As [`empty_directories`], where the directories of so many levels, the first among them, are known to hold others: it is
+/// not tried in vain whether they are empty.
+pub fn nested_directories(parent: &Place, name: &Name, levels: usize) -> Result<(), Error> {
+    let mut nothing = |_: Entry<'_>| false;
+    let walk = Walk::new(parent, name, Pass::Remove, &mut nothing);
+    Walk { nested: levels, ..walk }.run()
 }
 
 /// Removes a directory that holds at most this one file of ours, with the file. That either is missing is success.
@@ -226,6 +234,8 @@ struct Walk<'walk> {
     levels: Vec<Level>,
     /// The path from the top of the tree to where the walk is.
     below: PathBuf,
+    /// Directories of so many levels are not empty, most likely.
+    nested: usize,
 }
 
 /// What became of something that might be an empty directory.
@@ -241,7 +251,7 @@ impl<'walk> Walk<'walk> {
     const OPEN_MAX: usize = 32;
 
     fn new(parent: &'walk Place, name: &'walk Name, pass: Pass, ours: &'walk mut dyn FnMut(Entry<'_>) -> bool) -> Self {
-        Self { parent, name, pass, ours, levels: Vec::new(), below: PathBuf::new() }
+        Self { parent, name, pass, ours, levels: Vec::new(), below: PathBuf::new(), nested: 0 }
     }
 
     /// Not recursive: whoever filled the tree chose its depth, and could choose the depth of our stack.
@@ -287,7 +297,8 @@ impl<'walk> Walk<'walk> {
 
     fn visit(&mut self, name: OsString, kind: FileType) -> Result<(), Error> {
         if matches!(kind, FileType::Directory | FileType::Unknown) {
-            if matches!(self.pass, Pass::Remove) && self.remove_empty(&name)? == Emptied::Gone {
+            let may_be_empty = matches!(self.pass, Pass::Remove) && self.levels.len() >= self.nested;
+            if may_be_empty && self.remove_empty(&name)? == Emptied::Gone {
                 return Ok(());
             }
             match open_directory(self.here(), &name) {
@@ -574,6 +585,17 @@ mod tests {
         std::fs::create_dir_all(case.path("tree/a/b")).unwrap();
         empty_directories(&case.parent, &Name::new("name", "tree").unwrap()).unwrap();
         assert!(!case.path("tree").exists());
+        for levels in 0..5 {
+            std::fs::create_dir_all(case.path("tree/a/b")).unwrap();
+            std::fs::create_dir_all(case.path("tree/c")).unwrap();
+            case.file("tree/c/diary");
+            let name = Name::new("name", "tree").unwrap();
+            let error = nested_directories(&case.parent, &name, levels).unwrap_err();
+            assert!(error.to_string().ends_with("tree/c/diary: a file that is not ours"), "{error}");
+            std::fs::remove_file(case.path("tree/c/diary")).unwrap();
+            nested_directories(&case.parent, &name, levels).unwrap();
+            assert!(!case.path("tree").exists());
+        }
     }
 
     #[test]

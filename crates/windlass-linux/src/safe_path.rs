@@ -156,7 +156,7 @@ impl Place {
         let below = below.as_path();
         let failed = |source| Error::Make { path: self.path.join(below), source };
         let fd = open_beneath(&self.fd, below, flags | OFlags::CREATE, mode, mounts).map_err(failed)?;
-        let file = Self { fd, path: self.path.join(below) };
+        let file = Self { fd, path: joined(&self.path, below) };
         if file.mode()? != mode {
             file.set_mode(mode)?;
         }
@@ -175,7 +175,7 @@ impl Place {
 
     fn open_path(&self, below: &Path, flags: OFlags, mounts: Mounts) -> Result<Self, Error> {
         match open_beneath(&self.fd, below, flags, Mode::empty(), mounts) {
-            Ok(fd) => Ok(Self { fd, path: self.path.join(below) }),
+            Ok(fd) => Ok(Self { fd, path: joined(&self.path, below) }),
             Err(source) => Err(Error::Open { root: self.path.clone(), below: below.into(), source }),
         }
     }
@@ -308,6 +308,14 @@ impl From<Place> for OwnedFd {
     fn from(place: Place) -> Self {
         place.fd
     }
+}
+
+/// As [`Path::join`], in one piece of memory.
+fn joined(above: &Path, below: &Path) -> PathBuf {
+    let mut path = PathBuf::with_capacity(above.as_os_str().len() + 1 + below.as_os_str().len());
+    path.push(above);
+    path.push(below);
+    path
 }
 
 /// `openat2` beneath a directory, without links. With `O_PATH` and `O_NOFOLLOW` a link at the end is held itself.

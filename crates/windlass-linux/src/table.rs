@@ -19,6 +19,7 @@ mod watch;
 
 pub use mountinfo::Flaw;
 pub use read::{Error, Reader, identify, look_up, over};
+pub(crate) use read::{identify_at, is_mounted};
 pub(crate) use watch::fanotify;
 pub use watch::{Change, Events, Watch};
 
@@ -187,6 +188,12 @@ impl Table {
     /// The mount that is seen at this path, if the path is a mount point: the topmost of a stack.
     #[must_use]
     pub fn topmost(&self, path: &Path) -> Option<&Arc<Mount>> {
+        // Mostly there is none, which is seen without a walk.
+        let there = match point(path) {
+            [there @ .., b'/'] if !there.is_empty() => there,
+            there => there,
+        };
+        self.by_point.get(there)?;
         self.containing(path).filter(|it| it.mount_point == path)
     }
 

@@ -151,8 +151,7 @@ pub fn write_observed(
     let write = |source| Error::Write { path: path.clone(), source };
     before(Step::Make);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
-    let mode = Mode::RUSR | Mode::WUSR;
-    let file = open_beneath(directory, &unfinished, flags, mode, Mounts::Refuse).map_err(write)?;
+    let file = open_beneath(directory, &unfinished, flags, WRITTEN, Mounts::Refuse).map_err(write)?;
     let written = (|| {
         before(Step::Write);
         write_all(&file, contents)?;
@@ -187,7 +186,7 @@ pub fn write_observed(
 pub fn create(directory: &Place, name: &Name, contents: &[u8]) -> Result<bool, Error> {
     let failed = |source| Error::Write { path: directory.path().join(name.as_path()), source };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-    let file = match open_beneath(directory, name.as_path(), flags, Mode::RUSR | Mode::WUSR, Mounts::Refuse) {
+    let file = match open_beneath(directory, name.as_path(), flags, WRITTEN, Mounts::Refuse) {
         Ok(file) => file,
         Err(Errno::EXIST) => return Ok(false),
         Err(source) => return Err(failed(source)),
@@ -201,30 +200,66 @@ pub fn create(directory: &Place, name: &Name, contents: &[u8]) -> Result<bool, E
 
 /// The contents of a file; `None` if there is none.
 pub fn read(directory: &Place, name: &Name, max_bytes: usize) -> Result<Option<Vec<u8>>, Error> {
-    let path = directory.path().join(name.as_path());
+    Ok(read_marked(directory, name, max_bytes)?.map(|it| it.contents))
+}
+
+/// A file as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What is in it.
+    pub contents: Vec<u8>,
+    /// Whether it was [sealed](seal) since it was written.
+    pub is_sealed: bool,
+}
+
+/// As [`read()`], and tells whether it was sealed.
+pub fn read_marked(directory: &Place, name: &Name, max_bytes: usize) -> Result<Option<Found>, Error> {
+    let path = || directory.path().join(name.as_path());
+    let failed = |source| Error::Read { path: path(), source };
     // Not blocking: what is there could be a fifo.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match open_beneath(directory, name.as_path(), flags, Mode::empty(), Mounts::Refuse) {
         Ok(file) => file,
         Err(Errno::NOENT) => return Ok(None),
-        Err(source) => return Err(Error::Read { path, source }),
+        Err(source) => return Err(failed(source)),
     };
-    // Files are small, so the first read mostly has all of it. One that is too large ends there.
-    const PART: usize = 4096;
+    let status = rustix::fs::fstat(&file).map_err(failed)?;
+    let is_sealed = Mode::from_raw_mode(status.st_mode) == SEALED;
+    // A file is replaced and not changed, so it has as many bytes as it says. What is no such file may have more or less.
+    let length = usize::try_from(status.st_size).unwrap_or(usize::MAX);
+    let is_file = FileType::from_raw_mode(status.st_mode).is_file();
     let mut contents = Vec::new();
     loop {
-        let length = contents.len();
-        contents.resize(length.saturating_add(PART.max(length)).min(max_bytes + 1), 0);
-        match rustix::io::read(&file, &mut contents[length..]) {
-            Ok(0) if length > max_bytes => return Err(Error::Large { path, max_bytes }),
-            Ok(0) => {
-                contents.truncate(length);
-                return Ok(Some(contents));
-            }
-            Ok(count) => contents.truncate(length + count),
-            Err(Errno::INTR) => contents.truncate(length),
-            Err(source) => return Err(Error::Read { path, source }),
+        let length_read = contents.len();
+        if is_file && length_read > 0 && length_read == length && length <= max_bytes {
+            return Ok(Some(Found { contents, is_sealed }));
         }
+        const PART: usize = 4096;
+        contents.resize(length_read.saturating_add(PART.max(length_read).max(length)).min(max_bytes + 1), 0);
+        match rustix::io::read(&file, &mut contents[length_read..]) {
+            Ok(0) if length_read > max_bytes => return Err(Error::Large { path: path(), max_bytes }),
+            Ok(0) => {
+                contents.truncate(length_read);
+                return Ok(Some(Found { contents, is_sealed }));
+            }
+            Ok(count) => contents.truncate(length_read + count),
+            Err(Errno::INTR) => contents.truncate(length_read),
+            Err(source) => return Err(failed(source)),
+        }
+    }
+}
+
+/// The mode of files that are written, and of those that were sealed since.
+const WRITTEN: Mode = Mode::RUSR.union(Mode::WUSR);
+const SEALED: Mode = Mode::RUSR;
+
+/// Marks a file that [`write()`] wrote, in one call and without touching what is in it: a mark that readers see, until the
+/// file is written again. That it is missing is success. The mark survives a [crash](Survives::Crash).
+pub fn seal(directory: &Place, name: &Name) -> Result<(), Error> {
+    // The one call here that follows a link. To put one here, one must be us.
+    match rustix::fs::chmodat(directory, name.as_path(), SEALED, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(source) => Err(Error::Write { path: directory.path().join(name.as_path()), source }),
     }
 }
 
@@ -233,15 +268,6 @@ pub fn remove(directory: &Place, name: &Name) -> Result<(), Error> {
     match rustix::fs::unlinkat(directory, name.as_path(), AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(source) => Err(Error::Remove { path: directory.path().join(name.as_path()), source }),
-    }
-}
-
-/// Moves a file that [`write()`] wrote to another directory, in place of what has its name there. That it is missing is
-/// success.
-pub fn move_to(directory: &Place, name: &Name, other: &Place) -> Result<(), Error> {
-    match rustix::fs::renameat(directory, name.as_path(), other, name.as_path()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(source) => Err(Error::Replace { path: other.path().join(name.as_path()), source }),
     }
 }
 
@@ -388,6 +414,27 @@ mod tests {
         std::os::unix::fs::symlink("canary", directory.path().join("link")).unwrap();
         assert!(!create(&place, &name("link"), b"new").unwrap());
         assert!(!directory.path().join("canary").exists());
+    }
+
+    #[test]
+    fn a_file_is_sealed_until_it_is_written_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::root(directory.path()).unwrap();
+        let file = name("record");
+        seal(&place, &file).unwrap();
+        assert_eq!(read_marked(&place, &file, 10).unwrap(), None);
+        let found = |contents: &[u8], is_sealed| Some(Found { contents: contents.into(), is_sealed });
+        for written in [b"one".as_slice(), b"two"] {
+            write(&place, &file, written, Survives::Crash).unwrap();
+            assert_eq!(read_marked(&place, &file, 10).unwrap(), found(written, false));
+            seal(&place, &file).unwrap();
+            seal(&place, &file).unwrap();
+            assert_eq!(read_marked(&place, &file, 10).unwrap(), found(written, true));
+        }
+        assert!(!create(&place, &file, b"three").unwrap());
+        remove(&place, &file).unwrap();
+        assert!(create(&place, &file, b"three").unwrap());
+        assert_eq!(read_marked(&place, &file, 10).unwrap(), found(b"three", false));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use windlass_core::{
     event::{Containers, Goal, Place, Wait},
     ids::{ObjectName, OperationId, OuterName, PodUid, SourceName, Time, Version, VolumeId, WaiterId},
     notice::Notice,
-    operation::{Action, Cause, Kind as ActionKind, Outcome, Proof, Trouble},
+    operation::{Action, Cause, Earlier, Kind as ActionKind, Outcome, Proof, Trouble},
     reason::Code,
     spec::{Access, Phase, Want as VolumeWant},
 };
@@ -36,7 +36,7 @@ use windlass_linux::{table, workers::Workers};
 use crate::{
     catalogue::{Catalogue, Drivers},
     drive::lanes::Lanes,
-    executor::{Ended, Executor, Job},
+    executor::{Ended, Executor, Job, Together},
     fingerprint::Fingerprint,
     memory::{Memory, Object},
     node::{Change, Handed},
@@ -128,6 +128,8 @@ pub(crate) struct Drive {
     mounts: HashMap<PathBuf, Place>,
     running: HashMap<OperationId, Place>,
     busy: HashSet<Place>,
+    /// The pod whose operation was given out last, while more of it may follow.
+    together: Option<(PodUid, Together)>,
     lanes: Lanes,
 
     renewals: HashMap<(PodUid, VolumeId), Renewal>,
@@ -135,6 +137,8 @@ pub(crate) struct Drive {
     /// Whether the disk has been looked at. Before that pods are not told: what they want may be there already, and no call
     /// is to be made that the state does not need (I-11).
     looked: bool,
+    /// Whether it could be read, so that the engine was told of every record.
+    disk_read: bool,
     /// Pods that were told since the engine was last asked what to start.
     fresh: Vec<PodUid>,
     /// How many pods' directories are being made or removed.
@@ -206,10 +210,12 @@ impl Drive {
             mounts: HashMap::new(),
             running: HashMap::new(),
             busy: HashSet::new(),
+            together: None,
             lanes: Lanes::new(),
             renewals: HashMap::new(),
             alarms: BTreeSet::new(),
             looked: false,
+            disk_read: false,
             fresh: Vec::new(),
             chores: 0,
             unreadable: 0,
@@ -284,6 +290,7 @@ impl Drive {
             } else if let Some(pod) = self.fresh.pop() {
                 self.make_directory(pod);
             } else {
+                self.together = None;
                 return;
             }
         }

@@ -8,7 +8,7 @@
 use std::{
     collections::{HashMap, HashSet},
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ use windlass_linux::{name::Name, ownership, remove, whole_file::Survives};
 
 use crate::{
     catalogue::Kind,
-    layout::{self, Slot},
+    layout::{self, Home, Slot},
     plugin::{self, Attributes, Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What},
     record::{self, Key, Record, Records, State},
 };
@@ -60,7 +60,14 @@ pub(crate) struct Job {
     pub(crate) epoch: u64,
     /// What was made and is to be taken away, if this life of the process knows.
     pub(crate) held: Option<Made>,
+    /// It is known that there is no record of it: all were read, and it is to be made for the first time.
+    pub(crate) is_unrecorded: bool,
+    /// Shared with the operations of the same pod that were given out together.
+    pub(crate) together: Together,
 }
+
+/// Keeps the directory of a pod open until the last of the operations has ended that were given out together.
+pub(crate) type Together = Arc<OnceLock<Arc<Home>>>;
 
 /// How a job ended.
 pub(crate) struct Ended {
@@ -114,7 +121,7 @@ impl Executor {
         let told = |failure: Failure| self.tell_failure(request.pod, spec, failure);
         // First, because the pod has its directory whatever becomes of its volumes. Whoever removes the directory of a pod
         // of this name is done, or will see that the pod is back.
-        self.make_pod(request.pod).map_err(|it| told(it.nothing_left()))?;
+        let home = self.make_home(request.pod, &job.together).map_err(|it| told(it.nothing_left()))?;
         self.check_refusal(want).inspect_err(|failure| {
             self.scene.tell.warning(request.pod, refused_reason(want, spec), failure.text.as_str());
         })?;
@@ -122,7 +129,10 @@ impl Executor {
         let plugin = plugin_of(spec)?;
         let slot = Slot::of(request.pod, spec).map_err(|error| told(Failure::open(&error).nothing_left()))?;
         let key = Key::Publish(slot.clone());
-        let before = self.known(&key).map_err(|it| told(it.nothing_left()))?;
+        let before = match job.is_unrecorded {
+            true => None,
+            false => self.known(&key).map_err(|it| told(it.nothing_left()))?,
+        };
         let kept = before.as_ref().map(|it| it.other.clone()).unwrap_or_default();
         let in_use = before.as_ref().filter(|_| request.after == Earlier::Success).and_then(|it| self.proven(it));
         let proof_is_stale = before.as_ref().is_some_and(|it| matches!(it.state, State::Proven { .. }));
@@ -138,7 +148,8 @@ impl Executor {
             let unsettled = Record { state, ..record.clone() };
             self.write(&key, &unsettled, Survives::Crash).map_err(|it| told(it.nothing_left()))?;
         }
-        let task = Publish { spec, slot: &slot, uid: request.pod, want, access: request.access, after: request.after };
+        let (uid, access, after) = (request.pod, request.access, request.after);
+        let task = Publish { spec, slot: &slot, home: &home, uid, want, access, after };
         let published = plugin.publish(&self.scene, &task).and_then(|made| {
             self.check(&made)?;
             Ok(made)
@@ -223,10 +234,7 @@ impl Executor {
         // What this life has made it knows as well as the record does.
         let before = match &job.held {
             Some(_) if trace(spec) == Trace::Directory => None,
-            Some(_) | None => match self.known(&key)? {
-                None => sensible(self.records.read_retired(&slot))?,
-                found => found,
-            },
+            Some(_) | None => self.known(&key)?,
         };
         match (trace(spec), &before) {
             // From now on it proves nothing, and need not be written anew for that.
@@ -238,12 +246,11 @@ impl Executor {
             (Trace::Record, _) => {}
         }
         let made = before.as_ref().map_or(job.held.as_ref(), |it| it.made_in(&self.boot));
-        let task = Unpublish { spec, slot: &slot, made, recorded: before.is_some() || job.held.is_some() };
+        let home = job.together.get_or_init(|| Arc::new(self.scene.layout.home(&slot.pod)));
+        let recorded = before.is_some() || job.held.is_some();
+        let task = Unpublish { spec, slot: &slot, home, made, recorded };
         plugin_of(spec)?.unpublish(&self.scene, &task).map_err(|it| Failure { left: Left::Something, ..it })?;
-        match trace(spec) {
-            Trace::Directory => self.records.remove_retired(&slot).map_err(|error| Failure::open(&error))?,
-            Trace::Record => self.forget(&key)?,
-        }
+        self.forget(&key)?;
         Ok(Ended::done(Done::Gone))
     }
 
@@ -363,12 +370,21 @@ impl Executor {
 
     /// Makes a pod's directory, if the pod is still there.
     pub(crate) fn make_pod(&self, pod: &PodUid) -> Result<(), Failure> {
+        self.make_home(pod, &Together::default()).map(drop)
+    }
+
+    /// The same, for something that is to be made in it.
+    fn make_home(&self, pod: &PodUid, together: &Together) -> Result<Arc<Home>, Failure> {
+        let name = Name::new("metadata.uid", pod.as_str())?;
         self.alone_with(pod, |directory| {
             if *directory == Directory::Unknown && self.is_live(pod) {
-                self.scene.layout.make_pod(&Name::new("metadata.uid", pod.as_str())?)?;
+                let home = Arc::new(self.scene.layout.make_home(&name)?);
                 *directory = Directory::Made;
+                // If there is another already, this one is for this operation alone.
+                let _ = together.set(home.clone());
+                return Ok(home);
             }
-            Ok(())
+            Ok(together.get_or_init(|| Arc::new(self.scene.layout.home(&name))).clone())
         })
     }
 
@@ -382,7 +398,8 @@ impl Executor {
             }
             *directory = Directory::Unknown;
             let Some(pods) = self.scene.layout.find(Path::new("pods"))? else { return Ok(()) };
-            let Err(in_the_way) = remove::empty_directories(&pods, &name) else { return Ok(()) };
+            // Directories of plugins lie in two directories of the pod.
+            let Err(in_the_way) = remove::nested_directories(&pods, &name, 2) else { return Ok(()) };
             // What is windlass's goes all the same.
             if let Some(place) = self.scene.layout.find(&Path::new("pods").join(name.as_path()))? {
                 for directory in ["volumes", "volumeDevices", "volume-subpaths", "plugins"] {

@@ -18,6 +18,10 @@ use windlass_linux::{
     safe_path::{self, Mounts, Place},
 };
 
+mod home;
+
+pub use home::Home;
+
 /// The mode of directories that are nobody else's business (P-16).
 pub const PRIVATE: Mode = Mode::from_bits_retain(0o750);
 /// The mode of a plugin's directory in a pod whose volumes everybody may enter.
@@ -71,13 +75,14 @@ impl Layout {
         self.make(Path::new(PODS), PRIVATE)
     }
 
-    /// Makes a pod's directory, with what every pod has in it (E-420).
-    pub fn make_pod(&self, pod: &Name) -> Result<(), Error> {
-        let place = self.pods()?.make_directory(pod, PRIVATE, Mounts::Refuse)?;
-        for directory in ["volumes", "plugins"] {
-            place.add_directory(&Name::new("directory", directory)?, PRIVATE)?;
-        }
-        Ok(())
+    /// Makes a pod's directory, with what every pod has in it (E-420), and holds it open.
+    pub fn make_home(&self, pod: &Name) -> Result<Home, Error> {
+        Home::make_of(self, pod)
+    }
+
+    /// A pod's directory, which is opened or made when it is needed.
+    pub fn home(&self, pod: &Name) -> Home {
+        Home::of(self, pod)
     }
 
     /// Makes a directory below the root; those that are missing on the way get the same mode.
@@ -161,11 +166,6 @@ impl Slot {
         self.below([Path::new(self.kind()), self.plugin.as_path(), self.name.as_path()])
     }
 
-    /// Where notes about it are (P-18), below the root: `name` is the volume's, or `wrapped_` and it (P-74).
-    pub fn metadata(&self, plugin: &str) -> PathBuf {
-        self.below([Path::new("plugins"), Path::new(&escape(plugin))])
-    }
-
     fn below<const N: usize>(&self, parts: [&Path; N]) -> PathBuf {
         // Long enough for most, so that it need not grow.
         let mut path = PathBuf::with_capacity(128);
@@ -173,25 +173,6 @@ impl Slot {
         path.push(self.pod.as_path());
         path.extend(parts);
         path
-    }
-
-    /// Makes the directory that holds the volume, and the pod's if that is missing. `mode` is that of the plugin's
-    /// directory; all above are private.
-    pub fn make_parent(&self, layout: &Layout, mode: Mode) -> Result<Place, Error> {
-        let below = Relative::new("path below the root", self.parent())?;
-        match layout.root.directory(&below, Mounts::Refuse) {
-            Err(error) if error.is_missing() => {}
-            found => return Ok(found?),
-        }
-        let kind = self.below([Path::new(self.kind())]);
-        let kind = match layout.find(&kind)? {
-            Some(kind) => kind,
-            None => {
-                layout.make_pod(&self.pod)?;
-                layout.make(&kind, PRIVATE)?
-            }
-        };
-        Ok(kind.make_directory(&self.plugin, mode, Mounts::Refuse)?)
     }
 }
 
@@ -254,7 +235,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let layout = Layout::open(&directory.path().join("a/root")).unwrap();
         let slot = Slot::of(&"uid".into(), &spec("data", spec::Mode::Filesystem)).unwrap();
-        slot.make_parent(&layout, OPEN).unwrap();
+        layout.home(&slot.pod).make_parent(&slot, OPEN).unwrap();
         let mode = |below: &str| std::fs::metadata(layout.path().join(below)).unwrap().permissions().mode() & 0o7777;
         for private in ["", "pods", "plugins", "pods/uid", "pods/uid/volumes", "pods/uid/plugins"] {
             assert_eq!(mode(private), 0o750, "{private}");

@@ -22,12 +22,15 @@ use windlass_core::{
 use windlass_linux::{
     atomic_dir, holders,
     mount::{self, UnmountPolicy},
-    remove, safe_path, table,
+    name::Name,
+    remove,
+    safe_path::{self, Place},
+    table,
 };
 
 use crate::{
     catalogue::Kind,
-    layout::{self, Layout, Slot},
+    layout::{self, Home, Layout, Slot},
     memory::Memory,
     payload::Snapshot,
     resolve::Detail,
@@ -132,6 +135,8 @@ pub struct Publish<'a> {
     pub spec: &'a VolumeSpec,
     /// Its place in the pod.
     pub slot: &'a Slot,
+    /// The pod's directory.
+    pub home: &'a Home,
     /// The pod.
     pub uid: &'a PodUid,
     /// What the pod says of it.
@@ -148,6 +153,8 @@ pub struct Unpublish<'a> {
     pub spec: &'a VolumeSpec,
     /// Its place in the pod.
     pub slot: &'a Slot,
+    /// The pod's directory.
+    pub home: &'a Home,
     /// What was made there in this boot, if that is recorded.
     pub made: Option<&'a Made>,
     /// Whether there is any record of it.
@@ -272,7 +279,20 @@ const HOLDERS_MAX: usize = 3;
 
 /// Unmounts what is ours. What is mounted in it, or who has something open there, and keeps it busy, is named.
 fn unmount(scene: &Scene, mount: &table::Mount) -> Result<(), Failure> {
-    let Err(error) = mount::unmount_watched(&scene.watch, mount, UnmountPolicy::Clean) else { return Ok(()) };
+    explain(scene, mount, mount::unmount_watched(&scene.watch, mount, UnmountPolicy::Clean))
+}
+
+/// The same, of what is in memory, from within the open directory that holds its mount point.
+fn unmount_in(scene: &Scene, parent: &Place, name: &Name, mount: &table::Mount) -> Result<(), Failure> {
+    explain(scene, mount, mount::unmount_in(parent, name, &scene.watch, mount, UnmountPolicy::Clean))
+}
+
+fn explain(
+    scene: &Scene,
+    mount: &table::Mount,
+    unmounted: Result<mount::Unmounted, mount::Error>,
+) -> Result<(), Failure> {
+    let Err(error) = unmounted else { return Ok(()) };
     let is_busy = error.is_busy();
     let mut failure = Failure::from(error);
     if !is_busy {
@@ -409,5 +429,8 @@ impl Attributes {
 
 /// The path of a slot as people and the mount table call it.
 pub fn absolute(scene: &Scene, below: &Path) -> PathBuf {
-    scene.layout.path().join(below)
+    // Of the right length from the start, so that it need not grow.
+    let mut path = PathBuf::with_capacity(scene.layout.path().as_os_str().len() + 1 + below.as_os_str().len());
+    path.extend([scene.layout.path(), below]);
+    path
 }

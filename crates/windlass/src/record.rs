@@ -7,7 +7,8 @@
 //! makes every "mounted" untrue, and never a byte of a secret (I-12).
 
 use std::{
-    path::PathBuf,
+    borrow::Cow,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -156,8 +157,6 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct Records {
     root: Arc<Place>,
-    /// Of publishes that are being undone. One call moves a record here, and none needs to be written to say so.
-    retired: Arc<Place>,
 }
 
 /// A record that was found, or what is wrong with it.
@@ -176,8 +175,7 @@ impl Records {
     /// The records in this directory, which is made if it is missing.
     pub fn open(directory: &Place) -> Result<Self, layout::Error> {
         let root = directory.make_directory(&Name::new("directory", "records")?, Mode::RWXU, Mounts::Refuse)?;
-        let retired = root.make_directory(&Name::new("directory", RETIRED)?, Mode::RWXU, Mounts::Refuse)?;
-        Ok(Self { root: Arc::new(root), retired: Arc::new(retired) })
+        Ok(Self { root: Arc::new(root) })
     }
 
     /// Writes a record, in place of the one there is.
@@ -229,19 +227,13 @@ impl Records {
         }
     }
 
-    /// Makes a proof an intent: what it tells of is going to be taken away. That there is none is success.
+    /// Makes a proof an intent: what it tells of is going to be taken away. That there is none is success. The record is
+    /// marked, in one call, and need not be written anew for that.
     pub fn retire(&self, slot: &Slot) -> Result<(), Error> {
-        Ok(whole_file::move_to(&self.root, &retired_name(slot)?, &self.retired)?)
-    }
-
-    /// The record of something that was being taken away.
-    pub fn read_retired(&self, slot: &Slot) -> Result<Option<Record>, Error> {
-        Ok(read(&self.retired, &retired_name(slot)?)?.map(|(record, _)| record.retired()))
-    }
-
-    /// Removes the record of what was taken away. That there is none is success.
-    pub fn remove_retired(&self, slot: &Slot) -> Result<(), Error> {
-        Ok(whole_file::remove(&self.retired, &retired_name(slot)?)?)
+        let name = name::of_publish(slot);
+        let name =
+            name.map_err(|source| Error::Reach { what: slot.path().display().to_string(), source: source.into() })?;
+        Ok(whole_file::seal(&self.root, &name)?)
     }
 
     /// The records in this directory for somebody who only looks, while another process may write them: nothing is made
@@ -251,10 +243,7 @@ impl Records {
         let name = Relative::new("directory", "records");
         let root = name.map_err(|source| Error::Reach { what: what(), source: source.into() })?;
         match directory.directory(&root, Mounts::Refuse) {
-            Ok(root) => {
-                let retired = find(&root, RETIRED)?;
-                read_all(&root, retired.as_ref(), finished_names).map(Some)
-            }
+            Ok(root) => read_all(&root, finished_names).map(Some),
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(Error::Reach { what: what(), source: error.into() }),
         }
@@ -262,7 +251,7 @@ impl Records {
 
     /// All records, those that cannot be read too. What earlier processes did not finish is removed.
     pub fn all(&self) -> Result<Vec<Found>, Error> {
-        read_all(&self.root, Some(&self.retired), whole_file::swept_names)
+        read_all(&self.root, whole_file::swept_names)
     }
 
     /// Opened anew each time: stages are rare, and nothing is to be held open that could be in the way of an unmount.
@@ -271,7 +260,7 @@ impl Records {
     }
 }
 
-fn read_all(root: &Place, retired: Option<&Place>, names: Names) -> Result<Vec<Found>, Error> {
+fn read_all(root: &Place, names: Names) -> Result<Vec<Found>, Error> {
     let mut all = Vec::new();
     if let Some(stages) = find(root, STAGES)? {
         for name in names(&stages)? {
@@ -282,15 +271,8 @@ fn read_all(root: &Place, retired: Option<&Place>, names: Names) -> Result<Vec<F
             }
         }
     }
-    let published = names(root)?;
-    for name in &published {
-        all.extend(read_publish(root, name));
-    }
-    if let Some(retired) = retired {
-        // What was made anew since has a record that is newer. Names are sorted.
-        for name in names(retired)?.iter().filter(|it| published.binary_search(it).is_err()) {
-            all.extend(read_publish(retired, name).map(|(key, found)| (key, found.map(Record::retired))));
-        }
+    for name in names(root)? {
+        all.extend(read_publish(root, &name));
     }
     Ok(all)
 }
@@ -325,17 +307,6 @@ fn find(root: &Place, name: &'static str) -> Result<Option<Place>, Error> {
     }
 }
 
-/// The directory of the records of publishes that are being undone.
-const RETIRED: &str = "retired";
-
-fn retired_name(slot: &Slot) -> Result<Name, Error> {
-    let reach = |source: windlass_linux::name::Error| Error::Reach {
-        what: slot.path().display().to_string(),
-        source: source.into(),
-    };
-    name::of_publish(slot).map_err(reach)
-}
-
 /// The directory of the records of stages.
 const STAGES: &str = "stages";
 
@@ -357,10 +328,11 @@ fn unknown(name: &Name) -> Key {
 
 /// A record, and the pod that stands in it if its name does not tell; `None` if there is none.
 fn read(directory: &Place, name: &Name) -> Result<Option<(Record, Option<String>)>, Error> {
-    let text = whole_file::read(directory, name, BYTES_MAX)?;
+    let found = whole_file::read_marked(directory, name, BYTES_MAX)?;
     // An empty one was being created when its process ended, or is being created now.
-    let Some(text) = text.filter(|it| !it.is_empty()) else { return Ok(None) };
-    parse(&text).map(Some).map_err(|reason| damaged(directory, name, reason))
+    let Some(found) = found.filter(|it| !it.contents.is_empty()) else { return Ok(None) };
+    let (record, pod) = parse(&found.contents).map_err(|reason| damaged(directory, name, reason))?;
+    Ok(Some((if found.is_sealed { record.retired() } else { record }, pod)))
 }
 
 fn damaged(directory: &Place, name: &Name, reason: String) -> Error {
@@ -370,8 +342,11 @@ fn damaged(directory: &Place, name: &Name, reason: String) -> Error {
 /// The name of a record, and what is in it.
 fn text_of(key: &Key, record: &Record) -> Result<(Name, Vec<u8>), Error> {
     let name = name_of(key).map_err(|source| Error::Reach { what: describe(key), source: source.into() })?;
-    let text = serde_json::to_vec(&File::of(&name, key, record));
-    Ok((name, text.map_err(|source| Error::Describe { what: describe(key), source })?))
+    // Long enough for most, so that it need not grow.
+    let mut text = Vec::with_capacity(1024);
+    let written = serde_json::to_writer(&mut text, &File::of(&name, key, record));
+    written.map_err(|source| Error::Describe { what: describe(key), source })?;
+    Ok((name, text))
 }
 
 fn describe(key: &Key) -> String {
@@ -383,37 +358,37 @@ fn describe(key: &Key) -> String {
 
 /// A record as it is on disk.
 #[derive(Serialize, Deserialize)]
-struct File {
+struct File<'a> {
     version: u32,
-    volume: Volume,
+    volume: Volume<'a>,
     /// The pod, if the name of the file does not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pod: Option<String>,
+    pod: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    made: Option<MadeFields>,
+    made: Option<MadeFields<'a>>,
     /// The boot in which it was made.
     #[serde(skip_serializing_if = "Option::is_none")]
-    boot: Option<String>,
+    boot: Option<Cow<'a, str>>,
     /// Only with what was made; without it, it was only going to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     proven: Option<Proven>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    label: Option<String>,
+    label: Option<Cow<'a, str>>,
     #[serde(flatten)]
-    other: Map<String, Value>,
+    other: Cow<'a, Map<String, Value>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Volume {
-    id: String,
-    plugin: String,
+struct Volume<'a> {
+    id: Cow<'a, str>,
+    plugin: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    driver: Option<String>,
-    name: String,
+    driver: Option<Cow<'a, str>>,
+    name: Cow<'a, str>,
     block: bool,
     one_pod: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<String>,
+    group: Option<Cow<'a, str>>,
     can: Can,
 }
 
@@ -448,15 +423,15 @@ enum ConcurrencyWord {
 }
 
 #[derive(Serialize, Deserialize)]
-struct MadeFields {
+struct MadeFields<'a> {
     mount_id: u64,
     device: u64,
     root: u64,
     kind: u64,
     what: WhatWord,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mounted_at: Option<PathBuf>,
-    path: PathBuf,
+    mounted_at: Option<Cow<'a, Path>>,
+    path: Cow<'a, Path>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refresh_at_seconds: Option<u64>,
 }
@@ -475,12 +450,10 @@ struct Proven {
     epoch: u64,
 }
 
-impl File {
-    fn of(name: &Name, key: &Key, record: &Record) -> Self {
+impl<'a> File<'a> {
+    fn of(name: &Name, key: &'a Key, record: &'a Record) -> Self {
         let pod = match key {
-            Key::Publish(slot) if name::is_number(name) => {
-                Some(String::from_utf8_lossy(slot.pod.as_bytes()).into_owned())
-            }
+            Key::Publish(slot) if name::is_number(name) => Some(String::from_utf8_lossy(slot.pod.as_bytes())),
             Key::Publish(_) | Key::Stage(_) => None,
         };
         let proven = match &record.state {
@@ -495,13 +468,13 @@ impl File {
             boot: record.made().map(|(boot, _)| boot.as_str().into()),
             proven,
             label: record.label.as_deref().map(Into::into),
-            other: record.other.clone(),
+            other: Cow::Borrowed(&record.other),
         }
     }
 }
 
-impl Volume {
-    fn of(spec: &VolumeSpec) -> Self {
+impl<'a> Volume<'a> {
+    fn of(spec: &'a VolumeSpec) -> Self {
         let Capabilities { attach, stage, block, expand, refresh, identity, concurrency, patience } =
             &spec.capabilities;
         let milliseconds = |it: &Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
@@ -541,10 +514,10 @@ impl Volume {
     fn spec(self) -> VolumeSpec {
         let can = self.can;
         VolumeSpec {
-            id: self.id.as_str().into(),
-            plugin: self.plugin.as_str().into(),
-            driver: self.driver.map(|it| it.as_str().into()),
-            inner_name: self.name.as_str().into(),
+            id: self.id.as_ref().into(),
+            plugin: self.plugin.as_ref().into(),
+            driver: self.driver.map(|it| it.as_ref().into()),
+            inner_name: self.name.as_ref().into(),
             capabilities: Capabilities {
                 attach: match can.attach {
                     AttachWord::NotNeeded => Attach::NotNeeded,
@@ -569,49 +542,51 @@ impl Volume {
             },
             mode: if self.block { windlass_core::spec::Mode::Block } else { windlass_core::spec::Mode::Filesystem },
             sharing: if self.one_pod { Sharing::OnePod } else { Sharing::Shared },
-            group: self.group.map(Into::into),
+            group: self.group.map(|it| it.as_ref().into()),
             size: windlass_core::expand::Size::default(),
         }
     }
 }
 
-impl MadeFields {
-    fn of(made: &Made) -> Self {
+impl<'a> MadeFields<'a> {
+    fn of(made: &'a Made) -> Self {
         let Proof { mount_id, device, root, kind } = made.proof;
         let (what, mounted_at) = match &made.what {
-            What::Mount(path) => (WhatWord::Mount, Some(path.clone())),
+            What::Mount(path) => (WhatWord::Mount, Some(path.into())),
             What::Directory => (WhatWord::Directory, None),
             What::Host => (WhatWord::Host, None),
         };
         let seconds = |it: SystemTime| it.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let refresh_at_seconds = made.refresh_at.map(seconds);
-        Self { mount_id, device, root, kind, what, mounted_at, path: made.path.clone(), refresh_at_seconds }
+        Self { mount_id, device, root, kind, what, mounted_at, path: (&made.path).into(), refresh_at_seconds }
     }
 
     fn made(self) -> Made {
+        let path = self.path.into_owned();
         let what = match self.what {
-            WhatWord::Mount => What::Mount(self.mounted_at.unwrap_or_else(|| self.path.clone())),
+            WhatWord::Mount => What::Mount(self.mounted_at.map_or_else(|| path.clone(), Cow::into_owned)),
             WhatWord::Directory => What::Directory,
             WhatWord::Host => What::Host,
         };
         Made {
             proof: Proof { mount_id: self.mount_id, device: self.device, root: self.root, kind: self.kind },
             what,
-            path: self.path,
+            path,
             refresh_at: self.refresh_at_seconds.and_then(|it| UNIX_EPOCH.checked_add(Duration::from_secs(it))),
         }
     }
 }
 
 fn parse(text: &[u8]) -> Result<(Record, Option<String>), String> {
-    let file: File = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-    let made = file.boot.map(|it| BootId::from(it.as_str())).zip(file.made.map(MadeFields::made));
+    let file: File<'_> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let made = file.boot.map(|it| BootId::from(it.as_ref())).zip(file.made.map(MadeFields::made));
     let state = match (file.proven, made) {
         (Some(Proven { revision, epoch }), Some((boot, made))) => State::Proven { boot, made, revision, epoch },
         (_, made) => State::Intent { made },
     };
     let spec = Arc::new(file.volume.spec());
-    Ok((Record { spec, state, label: file.label.map(Into::into), other: file.other }, file.pod))
+    let label = file.label.map(|it| it.as_ref().into());
+    Ok((Record { spec, state, label, other: file.other.into_owned() }, file.pod.map(Cow::into_owned)))
 }
 
 #[cfg(test)]
@@ -729,18 +704,16 @@ mod tests {
         records.retire(&slot).unwrap();
         records.write(&key, &made, Survives::Crash).unwrap();
         records.retire(&slot).unwrap();
-        assert_eq!(records.read(&key).unwrap(), None);
         let intent = Record { state: made.intent(&"boot".into()), ..made.clone() };
-        assert_eq!(records.read_retired(&slot).unwrap().as_ref(), Some(&intent));
+        assert_eq!(records.read(&key).unwrap().as_ref(), Some(&intent));
         let place = Place::root(directory.path()).unwrap();
         for found in [records.all().unwrap(), Records::look(&place).unwrap().unwrap()] {
             assert!(matches!(found.as_slice(), [(found, Ok(record))] if *found == key && *record == intent));
         }
-        records.write(&key, &made, Survives::Crash).unwrap();
+        records.create(&key, &made).unwrap();
         assert!(matches!(records.all().unwrap().as_slice(), [(_, Ok(record))] if *record == made));
         records.retire(&slot).unwrap();
-        records.remove_retired(&slot).unwrap();
-        records.remove_retired(&slot).unwrap();
+        records.remove(&key).unwrap();
         assert_eq!(records.all().unwrap().len(), 0);
     }
 

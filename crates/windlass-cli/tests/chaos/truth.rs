@@ -32,9 +32,6 @@ struct Identity {
     shown: Option<(BTreeMap<String, Shown>, PathBuf)>,
 }
 
-/// Where the records are of volumes that are being taken away, below the records.
-const RETIRED: &str = "retired";
-
 /// What was there when all had come right.
 #[derive(Default)]
 pub(crate) struct Seen(BTreeMap<Volume, Identity>);
@@ -48,8 +45,7 @@ impl Truth {
     /// The records of volumes in pods that are there, those of volumes that are being taken away too, and whatever else
     /// lies beside them.
     fn found_records(&self) -> BTreeSet<PathBuf> {
-        let beside = names(&self.records()).into_iter().filter(|it| it != "stages" && it != RETIRED).map(PathBuf::from);
-        beside.chain(below(&self.records(), RETIRED, 1)).collect()
+        names(&self.records()).into_iter().filter(|it| it != "stages").map(PathBuf::from).collect()
     }
 
     /// Directories in which something happens while all comes right.
@@ -122,8 +118,10 @@ impl Truth {
             serde_json::from_slice::<serde_json::Value>(&text).is_ok_and(|it| it["proven"].is_null())
         };
         let torn = |path: &PathBuf| names(&self.root.join(path)).iter().filter(|it| it.starts_with("..")).count() > 2;
-        self.found_records().iter().any(|it| it.starts_with(RETIRED) || intent(it))
-            || volumes(&self.root).iter().any(torn)
+        // The record of what is being taken away is marked by its mode.
+        let marked =
+            |path: &PathBuf| fs::metadata(self.records().join(path)).is_ok_and(|it| it.permissions().readonly());
+        self.found_records().iter().any(|it| marked(it) || intent(it)) || volumes(&self.root).iter().any(torn)
     }
 
     /// What is mounted below the root, by path.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 
 use super::{Contents, Error, File, Step};
@@ -60,7 +60,17 @@ impl Owners {
 
     /// Gives an open file or directory its owner and mode. The owner first: changing it drops mode bits.
     fn finish(&self, fd: &impl std::os::fd::AsFd, owner: Option<u32>, mode: Mode) -> Result<(), Errno> {
-        let status = rustix::fs::fstat(fd)?;
+        self.finish_from(fd, &rustix::fs::fstat(fd)?, owner, mode)
+    }
+
+    /// The same, of something that was looked at and has not changed since.
+    fn finish_from(
+        &self,
+        fd: &impl std::os::fd::AsFd,
+        status: &Stat,
+        owner: Option<u32>,
+        mode: Mode,
+    ) -> Result<(), Errno> {
         let (user, group) = (self.user(owner), self.group);
         let is_owned = (status.st_uid, status.st_gid) == (user, group);
         if !is_owned {
@@ -85,6 +95,9 @@ pub(super) fn fill(
     before: &mut dyn FnMut(Step),
 ) -> Result<(), Error> {
     let top = target.directory_named(version, Mounts::Refuse)?;
+    let failed = |source| Error::Write { path: top.path().into(), source };
+    let status = rustix::fs::fstat(&top).map_err(failed)?;
+    let given = Given::by(&status, contents.directory_mode | Mode::RWXU);
     let directories = contents.directories();
     for directory in &directories {
         rustix::fs::mkdirat(&top, directory, Mode::RWXU)
@@ -93,7 +106,8 @@ pub(super) fn fill(
     for (path, file) in contents.files() {
         before(Step::WriteFile);
         let path = path.as_path();
-        write_file(&top, path, file, owners).map_err(|source| Error::Write { path: top.path().join(path), source })?;
+        write_file(&top, path, file, owners, given)
+            .map_err(|source| Error::Write { path: top.path().join(path), source })?;
     }
     // Last, and the innermost first: their modes may forbid writing or entering, even to us.
     for directory in directories.iter().rev() {
@@ -102,14 +116,34 @@ pub(super) fn fill(
         let fd = open_beneath(&top, directory, flags, Mode::empty(), Mounts::Refuse).map_err(failed)?;
         owners.finish(&fd, None, contents.directory_mode).map_err(failed)?;
     }
-    owners
-        .finish(&top, None, contents.directory_mode)
-        .map_err(|source| Error::Write { path: top.path().into(), source })
+    owners.finish_from(&top, &status, None, contents.directory_mode).map_err(failed)
 }
 
-fn write_file(top: &Place, path: &Path, file: &File, owners: &Owners) -> Result<(), Errno> {
+/// What modes files have in a directory without another look.
+///
+/// What takes bits off a mode, the umask or what the directories above prescribe, takes the same off everything that is made
+/// here. So whatever bits the directory was given when it was made, files are given too; and without the set-group-id bit
+/// they belong to who makes them.
+#[derive(Clone, Copy)]
+struct Given(Mode);
+
+impl Given {
+    /// By a directory that was just made, and the mode that was asked for it.
+    fn by(directory: &Stat, asked: Mode) -> Self {
+        let special = Mode::SUID | Mode::SGID | Mode::SVTX;
+        let exact = Mode::from_raw_mode(directory.st_mode) == asked && !asked.intersects(special);
+        Self(if exact { asked } else { Mode::empty() })
+    }
+
+    fn is_exact(self, mode: Mode) -> bool {
+        self.0 != Mode::empty() && self.0.contains(mode)
+    }
+}
+
+fn write_file(top: &Place, path: &Path, file: &File, owners: &Owners, given: Given) -> Result<(), Errno> {
     // Readable by nobody else until it has its owner. One that is ours has its mode at once, if the umask lets it.
-    let mode = if owners.is_writer(file.owner) { file.mode } else { Mode::RUSR | Mode::WUSR };
+    let is_writer = owners.is_writer(file.owner);
+    let mode = if is_writer { file.mode } else { Mode::RUSR | Mode::WUSR };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
     let fd = open_beneath(top, path, flags, mode, Mounts::Refuse)?;
     let mut rest = file.contents.as_slice();
@@ -121,5 +155,5 @@ fn write_file(top: &Place, path: &Path, file: &File, owners: &Owners) -> Result<
             Err(errno) => return Err(errno),
         }
     }
-    owners.finish(&fd, file.owner, file.mode)
+    if is_writer && given.is_exact(file.mode) { Ok(()) } else { owners.finish(&fd, file.owner, file.mode) }
 }

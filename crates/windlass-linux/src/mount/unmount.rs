@@ -12,6 +12,8 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use super::Error;
+use crate::name::Name;
+use crate::safe_path::Place;
 use crate::table::{self, Mount, MountId, Watch};
 use crate::working_directory;
 
@@ -73,6 +75,35 @@ pub fn unmount_watched(watch: &Watch, mount: &Mount, policy: UnmountPolicy) -> R
     })
 }
 
+/// As [`unmount_watched`], for whoever holds the directory open that has the mount point, of a file system that is not
+/// kept waiting by a server: then one look tells that this mount is there and nothing over it.
+pub fn unmount_in(
+    parent: &Place,
+    name: &Name,
+    watch: &Watch,
+    mount: &Mount,
+    policy: UnmountPolicy,
+) -> Result<Unmounted, Error> {
+    let is_there = matches!(mount.id, MountId::Unique(_))
+        && table::identify_at(parent, name.as_path()).is_ok_and(|topmost| topmost == mount.id);
+    if is_there {
+        let flags = policy.flags() | UnmountFlags::NOFOLLOW;
+        match working_directory::within(parent, || rustix::mount::unmount(name.as_path(), flags)) {
+            Some(Ok(())) if !is_mounted(mount)? => return Ok(Unmounted::Now),
+            Some(Err(source @ Errno::BUSY)) => {
+                return Err(Error::Unmount { path: mount.mount_point.clone(), source });
+            }
+            // Something else came in between, or it is not possible in this way.
+            Some(Ok(()) | Err(_)) | None => {}
+        }
+    }
+    unmount_watched(watch, mount, policy)
+}
+
+fn is_mounted(mount: &Mount) -> Result<bool, Error> {
+    table::is_mounted(mount.id).map_err(|source| Error::Check { path: mount.mount_point.clone(), source })
+}
+
 fn take(
     mount: &Mount,
     policy: UnmountPolicy,
@@ -91,9 +122,10 @@ fn take(
         Err(Error::Unmount { source: Errno::INVAL | Errno::NOENT, .. }) if look(mount)?.is_none() => {}
         Err(error) => return Err(error),
     }
-    match look(mount)? {
-        None => Ok(Unmounted::Now),
-        Some(_) => Err(Error::StillMounted { path: path.clone(), mount: mount.id }),
+    match mount.id {
+        MountId::Unique(_) if !is_mounted(mount)? => Ok(Unmounted::Now),
+        MountId::Reusable(_) if look(mount)?.is_none() => Ok(Unmounted::Now),
+        MountId::Unique(_) | MountId::Reusable(_) => Err(Error::StillMounted { path: path.clone(), mount: mount.id }),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use linux_raw_sys::general as linux;
 use rustix::fs::{AtFlags, StatxFlags};
@@ -98,6 +98,16 @@ pub fn look_up(id: MountId) -> Result<Option<Mount>, Error> {
     match id {
         MountId::Unique(unique) => describe(unique, &mut Vec::new()),
         MountId::Reusable(_) => Ok(Reader::Mountinfo.read()?.get(id).map(|it| Mount::clone(it))),
+    }
+}
+
+/// Whether this mount is here, which costs less than to tell what it is.
+pub(crate) fn is_mounted(id: MountId) -> Result<bool, Error> {
+    let MountId::Unique(unique) = id else { return Ok(look_up(id)?.is_some()) };
+    match raw::statmount(unique, linux::STATMOUNT_MNT_BASIC.into(), &mut Vec::new()) {
+        Ok(_) => Ok(true),
+        Err(Errno::NOENT | Errno::PERM) => Ok(false),
+        Err(source) => Err(Error::Describe { mount: id, source }),
     }
 }
 
@@ -228,15 +238,24 @@ fn super_options(flags: u32, options: &[u8]) -> OsString {
 
 /// The mount that an open file is on. Asks the kernel's tables alone, not the file system.
 pub fn identify<Fd: AsFd>(file: Fd) -> Result<MountId, Error> {
+    identify_by(file.as_fd(), Path::new(""), AtFlags::EMPTY_PATH)
+}
+
+/// The mount that is seen at a name in an open directory: the topmost of what is mounted there.
+pub(crate) fn identify_at<Fd: AsFd>(directory: Fd, name: &Path) -> Result<MountId, Error> {
+    identify_by(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn identify_by(file: BorrowedFd<'_>, below: &Path, flags: AtFlags) -> Result<MountId, Error> {
     // AT_STATX_DONT_SYNC: do not ask a server; the id is not the file system's to know.
-    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+    let flags = flags | AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
     let unique = StatxFlags::from_bits_retain(linux::STATX_MNT_ID_UNIQUE);
-    let status = rustix::fs::statx(&file, "", flags, unique | StatxFlags::MNT_ID).map_err(Error::Identify)?;
+    let status = rustix::fs::statx(file, below, flags, unique | StatxFlags::MNT_ID).map_err(Error::Identify)?;
     if status.stx_mask & linux::STATX_MNT_ID_UNIQUE != 0 && Reader::best() == Reader::Statmount {
         return Ok(MountId::Unique(status.stx_mnt_id));
     }
     // Asked for both, a kernel that has both gives the unique one.
-    let status = rustix::fs::statx(&file, "", flags, StatxFlags::MNT_ID).map_err(Error::Identify)?;
+    let status = rustix::fs::statx(file, below, flags, StatxFlags::MNT_ID).map_err(Error::Identify)?;
     let id = u32::try_from(status.stx_mnt_id).ok().filter(|_| status.stx_mask & StatxFlags::MNT_ID.bits() != 0);
     id.map(MountId::Reusable).ok_or(Error::Identify(Errno::OPNOTSUPP))
 }

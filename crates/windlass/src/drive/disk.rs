@@ -93,6 +93,7 @@ impl Drive {
             self.tell(event);
         }
         self.tell(Event::DiskRead);
+        self.disk_read = true;
         // What changed while the disk was read was nobody's place then.
         for place in taken_over {
             self.look_at(&place);

@@ -20,7 +20,17 @@ impl Drive {
             ActionKind::Unpublish => self.held.get(&place).cloned(),
             _ => None,
         };
+        let together = match (&self.together, operation.action.pod()) {
+            (Some((last, together)), Some(pod)) if last == pod => together.clone(),
+            (_, pod) => {
+                let together = Together::default();
+                self.together = pod.map(|it| (it.clone(), together.clone()));
+                together
+            }
+        };
         let epoch = pod.and_then(|it| self.renewals.get(&(it, volume))).map_or(0, |it| it.epoch);
+        let is_unrecorded =
+            self.disk_read && matches!(&operation.action, Action::Publish { after: Earlier::Nothing, .. });
         let id = operation.id;
         self.running.insert(id, place.clone());
         self.busy.insert(place);
@@ -28,7 +38,7 @@ impl Drive {
         let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
         let started = self.workers.run(&lane, move || {
             let mut answer = Answer { id, inbox, locks, ended: None };
-            let job = Job { operation, want, epoch, held };
+            let job = Job { operation, want, epoch, held, is_unrecorded, together };
             answer.ended = Some(executor.run(&job));
         });
         if let Err(error) = started {

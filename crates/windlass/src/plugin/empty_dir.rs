@@ -21,7 +21,7 @@ use rustix::{
 };
 use windlass_core::{
     ids::ObjectName,
-    operation::{Cause, Obstacle},
+    operation::{Cause, Earlier, Obstacle},
 };
 use windlass_linux::{
     mount::{self, Detached, Options, Swap, Tmpfs, Value},
@@ -34,7 +34,7 @@ use windlass_linux::{
 
 use super::{Failure, Made, Plugin, Publish, Scene, Unpublish, Want, What, absolute, directory_proof, mounted};
 use crate::{
-    layout::{OPEN, PRIVATE, Slot},
+    layout::{Home, OPEN, PRIVATE, Slot},
     objects::{Kind, Lookup, Objects, Reference},
     quantity,
 };
@@ -60,19 +60,19 @@ impl Plugin for EmptyDir {
             let text = format!("volume {} is no scratch space", task.want.detail.name);
             return Err(Failure::refused(Cause::Other, text));
         };
-        Ok(set_up(scene, task.slot, Marker::Own, &Medium::of(source)?, task.want)?.made)
+        Ok(set_up(scene, task, Marker::Own, &Medium::of(source)?)?.made)
     }
 
     fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
         let mut marker = Marker::Own;
         if task.spec.plugin.as_str() == GIT_REPO {
             // A clone lay in scratch space and had a note of its own besides (P-305).
-            marker::remove_from(&scene.layout, &task.slot.metadata(GIT_REPO), &task.slot.name)?;
+            marker::remove_from(task.home, GIT_REPO, &task.slot.name)?;
             marker = Marker::Wrapped;
         }
         // Without a record and without a note nobody has ever been given this: what is in it is not a pod's (I-5).
-        let given = task.recorded || marker.is_there(&scene.layout, task.slot)?;
-        tear_down(scene, task.slot, marker, task.made, |_| given)
+        let given = task.recorded || marker.is_there(task.home, task.slot)?;
+        tear_down(scene, task.home, task.slot, marker, task.made, |_| given)
     }
 }
 
@@ -124,17 +124,14 @@ pub(super) struct Scratch {
 
 /// Makes scratch space at a pod's slot, or finds it there. Nothing in it is touched, unless it was not finished: then
 /// everything is given to the pod's group (P-69).
-pub(super) fn set_up(
-    scene: &Scene,
-    slot: &Slot,
-    marker: Marker,
-    medium: &Medium,
-    want: &Want,
-) -> Result<Scratch, Failure> {
+pub(super) fn set_up(scene: &Scene, task: &Publish<'_>, marker: Marker, medium: &Medium) -> Result<Scratch, Failure> {
+    let Publish { slot, want, home, .. } = *task;
     // Until something is mounted or noted, all that is left behind is an empty directory, which goes with the pod.
-    let parent = slot.make_parent(&scene.layout, OPEN).map_err(left_nothing)?;
-    let ready = marker.is_there(&scene.layout, slot).map_err(Failure::nothing_left)?;
-    let task = Task { scene, slot, marker, want, parent, path: absolute(scene, &slot.path()), ready };
+    let parent = home.make_parent(slot, OPEN).map_err(left_nothing)?;
+    // In a directory that was made for this there are no notes but of what was made since.
+    let ready = !(home.is_new() && task.after == Earlier::Nothing)
+        && marker.is_there(home, slot).map_err(Failure::nothing_left)?;
+    let task = Task { scene, home, slot, marker, want, parent, path: absolute(scene, &slot.path()), ready };
     match medium {
         Medium::Disk => task.on_disk(),
         Medium::Memory { limit_bytes } => task.in_memory(*limit_bytes),
@@ -145,11 +142,12 @@ pub(super) fn set_up(
 /// Scratch space in the making.
 struct Task<'a> {
     scene: &'a Scene,
+    home: &'a Home,
     slot: &'a Slot,
     marker: Marker,
     want: &'a Want,
     /// The plugin's directory.
-    parent: Place,
+    parent: Arc<Place>,
     /// The volume.
     path: PathBuf,
     /// It was finished once.
@@ -172,7 +170,7 @@ impl Task<'_> {
             match self.parent.directory_named(&self.slot.name, Mounts::Refuse) {
                 Ok(root) => return directory(root, false),
                 // What the note is about is gone: it is made anew (P-61).
-                Err(error) if error.is_missing() => self.marker.remove(&self.scene.layout, self.slot)?,
+                Err(error) if error.is_missing() => self.marker.remove(self.home, self.slot)?,
                 Err(error) => return Err(left_nothing(error)),
             }
         }
@@ -324,7 +322,7 @@ impl Task<'_> {
 
     fn finish(&self, root: &Place) -> Result<(), Failure> {
         give_to_group(root, self.want.group());
-        self.marker.write(&self.scene.layout, self.slot)
+        self.marker.write(self.home, self.slot)
     }
 }
 
@@ -334,28 +332,30 @@ impl Task<'_> {
 /// at the volume, or in it, is somebody else's, and stays with all that is around it (W-20).
 pub(super) fn tear_down(
     scene: &Scene,
+    home: &Home,
     slot: &Slot,
     marker: Marker,
     made: Option<&Made>,
     ours: impl FnMut(remove::Entry<'_>) -> bool,
 ) -> Result<(), Failure> {
     if made.is_some() {
-        marker.remove(&scene.layout, slot)?;
-        return take_away(scene, slot, made, ours);
+        marker.remove(home, slot)?;
+        return take_away(scene, home, slot, made, ours);
     }
     // Where no record tells that a pod was given this, the note does, and goes last.
-    take_away(scene, slot, made, ours)?;
-    marker.remove(&scene.layout, slot)
+    take_away(scene, home, slot, made, ours)?;
+    marker.remove(home, slot)
 }
 
 fn take_away(
     scene: &Scene,
+    home: &Home,
     slot: &Slot,
     made: Option<&Made>,
     ours: impl FnMut(remove::Entry<'_>) -> bool,
 ) -> Result<(), Failure> {
-    let Some(parent) = scene.layout.find(&slot.parent())? else { return Ok(()) };
-    let unmounted = unmount(scene, slot, made)?;
+    let Some(parent) = home.find_parent(slot)? else { return Ok(()) };
+    let unmounted = unmount(scene, &parent, slot, made)?;
     let was_mount = unmounted
         || match made.map(|it| &it.what) {
             Some(What::Mount(_)) => true,
@@ -375,7 +375,7 @@ fn take_away(
 }
 
 /// Unmounts what is mounted at the volume. Answers whether anything was.
-fn unmount(scene: &Scene, slot: &Slot, made: Option<&Made>) -> Result<bool, Failure> {
+fn unmount(scene: &Scene, parent: &Place, slot: &Slot, made: Option<&Made>) -> Result<bool, Failure> {
     let path = absolute(scene, &slot.path());
     let mut unmounted = false;
     while let Some(mount) = mounted(&scene.watch, &path)? {
@@ -383,7 +383,7 @@ fn unmount(scene: &Scene, slot: &Slot, made: Option<&Made>) -> Result<bool, Fail
         if !in_memory || lies_over(scene, &mount, made) {
             return Err(foreign(&mount));
         }
-        super::unmount(scene, &mount)?;
+        super::unmount_in(scene, parent, &slot.name, &mount)?;
         unmounted = true;
     }
     Ok(unmounted)

@@ -43,7 +43,7 @@ impl Plugin for Written {
             None => Vec::new(),
         };
         let medium = if volume.config_map.is_some() { Medium::Disk } else { Medium::Memory { limit_bytes: None } };
-        let scratch = empty_dir::set_up(scene, task.slot, Marker::Wrapped, &medium, task.want)?;
+        let scratch = empty_dir::set_up(scene, task, Marker::Wrapped, &medium)?;
         match write(&scratch, &contents, &nested) {
             Ok(hidden) => tell_hidden(scene, task, &hidden),
             Err(failure) => return Err(undone(scene, task, &scratch.made, with_room(failure, &scratch.root))),
@@ -52,7 +52,7 @@ impl Plugin for Written {
     }
 
     fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
-        empty_dir::tear_down(scene, task.slot, Marker::Wrapped, task.made, atomic_dir::is_ours)?;
+        empty_dir::tear_down(scene, task.home, task.slot, Marker::Wrapped, task.made, atomic_dir::is_ours)?;
         // P-129: also those of the pod's other volumes, which get new ones when they are next written.
         scene.tokens.forget(&PodUid::from(task.slot.pod.to_string().as_str()));
         Ok(())
@@ -115,7 +115,7 @@ fn undone(scene: &Scene, task: &Publish<'_>, made: &Made, failure: Failure) -> F
         Earlier::Success => Left::Nothing,
         Earlier::Unknown => Left::Something,
         Earlier::Nothing => {
-            match empty_dir::tear_down(scene, task.slot, Marker::Wrapped, Some(made), atomic_dir::is_ours) {
+            match empty_dir::tear_down(scene, task.home, task.slot, Marker::Wrapped, Some(made), atomic_dir::is_ours) {
                 Ok(()) => Left::Nothing,
                 Err(_) => Left::Something,
             }

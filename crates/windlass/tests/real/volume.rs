@@ -79,11 +79,14 @@ impl Volume {
 
     pub(crate) fn publish(&self, case: &Case, after: Earlier) -> Result<Made, Failure> {
         let Self { spec, slot, want, uid, access, kind: _ } = self;
-        self.plugin().publish(&case.scene, &Publish { spec, slot, uid, want, access: *access, after })
+        let home = &case.scene.layout.home(&slot.pod);
+        self.plugin().publish(&case.scene, &Publish { spec, slot, home, uid, want, access: *access, after })
     }
 
     pub(crate) fn unpublish(&self, case: &Case, made: Option<&Made>) -> Result<(), Failure> {
-        self.plugin()
-            .unpublish(&case.scene, &Unpublish { spec: &self.spec, slot: &self.slot, made, recorded: made.is_some() })
+        let Self { spec, slot, .. } = self;
+        let home = &case.scene.layout.home(&slot.pod);
+        let task = Unpublish { spec, slot, home, made, recorded: made.is_some() };
+        self.plugin().unpublish(&case.scene, &task)
     }
 }

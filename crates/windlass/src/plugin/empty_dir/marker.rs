@@ -3,7 +3,7 @@
 //! It is written last and removed first, so whoever finds it finds a volume that was finished. windlass has records of
 //! its own; the note is for the kubelet that may take over.
 
-use std::{ffi::OsString, path::Path};
+use std::ffi::OsString;
 
 use rustix::fs::{Mode, OFlags};
 use windlass_linux::{
@@ -13,7 +13,7 @@ use windlass_linux::{
 };
 
 use crate::{
-    layout::{Layout, PRIVATE, Slot},
+    layout::{Home, PRIVATE, Slot},
     plugin::Failure,
 };
 
@@ -42,10 +42,10 @@ impl Marker {
     }
 
     /// Is the note there?
-    pub(super) fn is_there(self, layout: &Layout, slot: &Slot) -> Result<bool, Failure> {
-        let path = slot.metadata(super::PLUGIN).join(self.name(slot)?.as_path()).join(FILE);
-        let path = Relative::new("path below the root", path)?;
-        match layout.root().open(&path, OFlags::PATH | OFlags::NOFOLLOW, Mounts::Refuse) {
+    pub(super) fn is_there(self, home: &Home, slot: &Slot) -> Result<bool, Failure> {
+        let Some(notes) = home.find_notes(super::PLUGIN)? else { return Ok(false) };
+        let file = Relative::new("volume name", self.name(slot)?.as_path().join(FILE))?;
+        match notes.open(&file, OFlags::PATH | OFlags::NOFOLLOW, Mounts::Refuse) {
             Ok(file) => Ok(file.kind()?.is_file()),
             Err(error) if error.is_missing() => Ok(false),
             Err(error) => Err(error.into()),
@@ -53,9 +53,9 @@ impl Marker {
     }
 
     /// Leaves the note. That it cannot be left is an error (W-27).
-    pub(super) fn write(self, layout: &Layout, slot: &Slot) -> Result<(), Failure> {
+    pub(super) fn write(self, home: &Home, slot: &Slot) -> Result<(), Failure> {
         let name = self.name(slot)?;
-        let notes = layout.make(&slot.metadata(super::PLUGIN), PRIVATE)?;
+        let notes = home.make_notes(super::PLUGIN)?;
         notes.add_directory(&name, PRIVATE)?;
         let file = Relative::new("volume name", name.as_path().join(FILE))?;
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -63,9 +63,9 @@ impl Marker {
     }
 
     /// Takes the note away, with the directory that held it. That it is missing is success.
-    pub(super) fn remove(self, layout: &Layout, slot: &Slot) -> Result<(), Failure> {
+    pub(super) fn remove(self, home: &Home, slot: &Slot) -> Result<(), Failure> {
         match self.name(slot) {
-            Ok(name) => remove_from(layout, &slot.metadata(super::PLUGIN), &name),
+            Ok(name) => remove_from(home, super::PLUGIN, &name),
             // With so long a name there was none.
             Err(_) => Ok(()),
         }
@@ -73,7 +73,7 @@ impl Marker {
 }
 
 /// Takes a volume's note out of a plugin's directory.
-pub(super) fn remove_from(layout: &Layout, plugin: &Path, volume: &Name) -> Result<(), Failure> {
-    let Some(parent) = layout.find(plugin)? else { return Ok(()) };
-    Ok(remove::directory_of(&parent, volume, &Name::new("note", FILE)?)?)
+pub(super) fn remove_from(home: &Home, plugin: &str, volume: &Name) -> Result<(), Failure> {
+    let Some(notes) = home.find_notes(plugin)? else { return Ok(()) };
+    Ok(remove::directory_of(&notes, volume, &Name::new("note", FILE)?)?)
 }

@@ -31,7 +31,7 @@ pub(super) fn publish(scene: &Scene, task: &Publish<'_>, source: &Place) -> Resu
     // The first pod decides on the group (P-145), whichever volumes lead to the directory.
     let turn = Turn::of(identity);
     let _held = turn.take();
-    let parent = task.slot.make_parent(&scene.layout, PRIVATE).map_err(left_nothing)?;
+    let parent = task.home.make_parent(task.slot, PRIVATE).map_err(left_nothing)?;
     let path = absolute(scene, &task.slot.path());
     if let Some(mount) = mounted(&scene.watch, &path).map_err(left_nothing)? {
         let root = open(&parent, &task.slot.name, &mount).map_err(Failure::nothing_left)?;
@@ -96,7 +96,7 @@ fn undo(scene: &Scene, parent: &Place, name: &Name, mount: &Mount, failure: Fail
 
 /// Takes a directory from a pod: the mount, and then the empty mount point. What else is there stays (I-5).
 pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
-    let Some(parent) = scene.layout.find(&task.slot.parent())? else { return Ok(()) };
+    let Some(parent) = task.home.find_parent(task.slot)? else { return Ok(()) };
     let path = absolute(scene, &task.slot.path());
     while let Some(mount) = mounted(&scene.watch, &path)? {
         // Without a record there is no telling, and whatever is at a pod's place is the pod's, as the kubelet has it.

@@ -46,7 +46,7 @@ fn map(scene: &Scene, task: &Publish<'_>, source: &Source<'_>) -> Result<Made, F
     let directory = scene.layout.make(&global(slot), PRIVATE)?;
     // Also for a pod that may only read: what it is given says so, the device does not (P-248).
     block_map::bind_device(&device, &directory, &slot.pod).map_err(|error| failed(&error))?;
-    let parent = slot.make_parent(&scene.layout, PRIVATE)?;
+    let parent = task.home.make_parent(slot, PRIVATE)?;
     block_map::link(&parent, &slot.name, &device).map_err(|error| failed(&error))?;
     // What counts is what the mount table says (I-4).
     let path = directory.path().join(slot.pod.as_path());

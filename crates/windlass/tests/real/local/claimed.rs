@@ -155,7 +155,8 @@ impl Claimed {
 
     pub(crate) fn publish(&self, after: Earlier) -> Result<Made, Failure> {
         let Self { spec, slot, want, uid, access, .. } = self;
-        Local.publish(&self.scene, &Publish { spec, slot, uid, want, access: *access, after })
+        let home = &self.scene.layout.home(&slot.pod);
+        Local.publish(&self.scene, &Publish { spec, slot, home, uid, want, access: *access, after })
     }
 
     /// Stages and publishes for the first time.
@@ -165,7 +166,9 @@ impl Claimed {
     }
 
     pub(crate) fn unpublish(&self, made: Option<&Made>) -> Result<(), Failure> {
-        Local.unpublish(&self.scene, &Unpublish { spec: &self.spec, slot: &self.slot, made, recorded: made.is_some() })
+        let Self { spec, slot, .. } = self;
+        let home = &self.scene.layout.home(&slot.pod);
+        Local.unpublish(&self.scene, &Unpublish { spec, slot, home, made, recorded: made.is_some() })
     }
 
     pub(crate) fn unstage(&self) -> Result<(), Failure> {
