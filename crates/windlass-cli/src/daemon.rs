@@ -203,8 +203,8 @@ impl Daemon {
 
 /// Whether mounts below this path are seen by other mount namespaces that share with ours.
 fn is_shared(path: &std::path::Path) -> bool {
-    let Ok(table) = table::Reader::best().read() else { return true };
-    table.containing(path).is_none_or(|it| it.propagation.peers.is_some())
+    let mount = fs::File::open(path).ok().and_then(|it| table::look_up(table::identify(it).ok()?).ok()?);
+    mount.is_none_or(|it| it.propagation.peers.is_some())
 }
 
 /// What the process is told from outside.

@@ -19,7 +19,7 @@ mod watch;
 
 pub use mountinfo::Flaw;
 pub use read::{Error, Reader, identify, look_up, over};
-pub(crate) use watch::fanotify;
+pub(crate) use watch::fanotify_group;
 pub use watch::{Change, Events, Watch};
 
 /// Which mount this is.

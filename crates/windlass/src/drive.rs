@@ -137,6 +137,8 @@ pub(crate) struct Drive {
     looked: bool,
     /// Pods that were told since the engine was last asked what to start.
     fresh: Vec<PodUid>,
+    /// Pods whose directories were found at start and need not be made.
+    whole: HashSet<PodUid>,
     /// How many pods' directories are being made or removed.
     chores: usize,
     /// How often the disk could not be read.
@@ -211,6 +213,7 @@ impl Drive {
             alarms: BTreeSet::new(),
             looked: false,
             fresh: Vec::new(),
+            whole: HashSet::new(),
             chores: 0,
             unreadable: 0,
             completed: false,

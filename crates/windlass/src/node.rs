@@ -350,7 +350,7 @@ impl Builder {
         let boot = read("/proc/sys/kernel/random/boot_id")?;
         let key = key(&self.runtime, layout.path());
         let mut memory = Memory::new(key);
-        memory.set_partial(true);
+        memory.begin_partial();
         let memory = Arc::new(RwLock::new(memory));
         let (changes, first) = broadcast::channel(4096);
         // Weak: a call that hangs keeps what it works with, and must not keep the stream of changes open.

@@ -7,6 +7,7 @@ impl Drive {
         if self.pods.contains_key(pod) {
             return;
         }
+        self.whole.remove(pod);
         self.executor.live.lock().unwrap_or_else(PoisonError::into_inner).remove(pod);
         if !self.keep_directories {
             self.chore(pod.clone(), Executor::remove_pod);
@@ -15,12 +16,13 @@ impl Drive {
 
     /// Removes the directory of a pod, if the pod has gone.
     pub(crate) fn remove_directory(&mut self, pod: &PodUid) {
+        self.whole.remove(pod);
         self.chore(pod.clone(), Executor::remove_pod);
     }
 
     /// Makes the directory of a pod that was told, unless one of its volumes is being made, which makes it first.
     pub(super) fn make_directory(&mut self, pod: PodUid) {
-        let Some(known) = self.pods.get(&pod) else { return };
+        let Some(known) = self.pods.get(&pod).filter(|_| !self.whole.remove(&pod)) else { return };
         let is_busy = |it: &VolumeId| self.busy.contains(&Place::Publish(it.clone(), pod.clone()));
         if !known.details.keys().any(is_busy) {
             self.chore(pod, Executor::make_pod);
@@ -89,6 +91,9 @@ impl Drive {
                 }
             }
         }
+        if !self.looked {
+            self.whole = remains.whole;
+        }
         for event in remains.events {
             self.tell(event);
         }
@@ -105,12 +110,17 @@ impl Drive {
         if std::mem::replace(&mut self.looked, true) {
             return;
         }
+        let completed = std::mem::take(&mut self.completed);
+        if completed {
+            // No pod has been told anything, so none need be told twice.
+            self.memory.write().unwrap_or_else(PoisonError::into_inner).end_partial();
+        }
         let mut pods: Vec<PodUid> = self.pods.keys().cloned().collect();
         pods.sort();
         for pod in &pods {
             self.tell_pod(pod);
         }
-        if std::mem::take(&mut self.completed) {
+        if completed {
             self.complete();
         }
     }

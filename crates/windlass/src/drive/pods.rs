@@ -111,19 +111,13 @@ impl Drive {
             self.completed = true;
             return;
         }
-        let (was_partial, absent) = {
-            let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
-            (memory.set_partial(false), memory.awaited())
-        };
-        if was_partial {
-            // What has not been told of by now does not exist.
-            let mut pods: Vec<PodUid> = self.pods.keys().cloned().collect();
-            pods.sort();
-            self.apply_all(pods);
-            // That they do not exist is news to whoever was told that they may.
-            for object in absent {
-                self.tell(Event::ObjectChanged(object));
-            }
+        // What has not been told of by now does not exist.
+        let absent = self.memory.write().unwrap_or_else(PoisonError::into_inner).end_partial();
+        // That is news to whoever was told that it may.
+        let pods: BTreeSet<PodUid> = absent.iter().flat_map(|(_, pods)| pods).cloned().collect();
+        self.apply_all(pods);
+        for (object, _) in absent {
+            self.tell(Event::ObjectChanged(object));
         }
         let source = self.source.clone();
         self.tell(Event::SourceComplete { source, version: Version::NONE, containers: Containers::Stopped });
@@ -147,7 +141,7 @@ impl Drive {
         self.apply_all(pods);
     }
 
-    pub(super) fn apply_all(&mut self, pods: Vec<PodUid>) {
+    pub(super) fn apply_all(&mut self, pods: impl IntoIterator<Item = PodUid>) {
         for pod in pods {
             self.apply(&pod);
         }
