@@ -71,8 +71,7 @@ impl Abilities {
     pub fn probe() -> Self {
         let unique = unique_id_of_root();
         // A change of nothing is accepted once the caller may mount at all.
-        let mount_setattr =
-            Ability::of(&raw::mount_setattr(CWD, "", AtFlags::EMPTY_PATH, &raw::MountAttr::default()));
+        let mount_setattr = Ability::of(&raw::mount_setattr(CWD, "", AtFlags::EMPTY_PATH, &raw::MountAttr::default()));
         Self {
             openat2: Ability::of(&rustix::fs::openat2(
                 CWD,

@@ -348,18 +348,22 @@ impl Objects for Memory {
 #[derive(Clone, Default, Debug)]
 pub struct Dependents {
     pods: BTreeMap<ObjectName, BTreeSet<PodUid>>,
-    objects: BTreeMap<PodUid, Vec<ObjectName>>,
+    objects: BTreeMap<PodUid, Box<[ObjectName]>>,
 }
 
 impl Dependents {
     /// The pod uses these objects, and no longer what it used before.
     pub fn set(&mut self, pod: &PodUid, depends_on: &[ObjectName]) {
         self.remove(pod);
-        for object in depends_on {
+        // Names are shared by all pods that use the object.
+        let names = depends_on.iter().map(|object| {
+            let object = self.pods.get_key_value(object).map_or(object, |(object, _)| object).clone();
             self.pods.entry(object.clone()).or_default().insert(pod.clone());
-        }
-        if !depends_on.is_empty() {
-            self.objects.insert(pod.clone(), depends_on.to_vec());
+            object
+        });
+        let names: Box<[ObjectName]> = names.collect();
+        if !names.is_empty() {
+            self.objects.insert(pod.clone(), names);
         }
     }
 

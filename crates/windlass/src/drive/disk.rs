@@ -24,7 +24,7 @@ impl Drive {
     pub(super) fn make_directory(&mut self, pod: PodUid) {
         let Some(known) = self.pods.get(&pod).filter(|_| !self.whole.remove(&pod)) else { return };
         let is_busy = |it: &VolumeId| self.busy.contains(&Place::Publish(it.clone(), pod.clone()));
-        if !known.details.keys().any(is_busy) {
+        if !known.volumes().any(is_busy) {
             self.chore(pod, Executor::make_pod);
         }
     }
@@ -74,7 +74,7 @@ impl Drive {
         }
         for it in remains.made {
             // What this life has made since is newer.
-            if self.held.contains_key(&it.place) || self.busy.contains(&it.place) {
+            if self.held.contains(&it.place) || self.busy.contains(&it.place) {
                 continue;
             }
             if let (Place::Publish(volume, pod), 1..) = (&it.place, it.epoch) {
@@ -119,6 +119,9 @@ impl Drive {
         pods.sort();
         for pod in &pods {
             self.tell_pod(pod);
+            if let Some(known) = self.pods.get(pod) {
+                known.pod.lend();
+            }
         }
         if completed {
             self.complete();
