@@ -261,6 +261,7 @@ impl Drive {
                     if mem::take(&mut self.burst) >= BURST {
                         // What many pods at once took for a moment would stay with the process for ever.
                         windlass_linux::raw::trim_heaps();
+                        windlass_linux::raw::let_go_of_program();
                     }
                     self.tell(Event::TimePassed);
                 }

@@ -335,8 +335,9 @@ impl Builder {
         self
     }
 
-    /// Gives memory that is free back to the system a moment after many pods came or went at once (`malloc_trim`): for a
-    /// program that has little besides windlass in its memory, for it goes through all of that.
+    /// Gives memory back to the system a moment after many pods came or went at once: what is free of the heap, and those
+    /// pages of the program that were needed then and may not be soon (`malloc_trim`, `madvise`). For a program that has
+    /// little besides windlass in its memory, for it goes through all of that.
     pub fn give_memory_back(mut self) -> Self {
         self.gives_memory_back = true;
         self
