@@ -49,7 +49,7 @@ impl Embedded {
     }
 
     fn start(&mut self) -> anyhow::Result<Node> {
-        let builder = Node::builder(self.places.node()).runtime_directory(&self.places.run);
+        let builder = Node::builder(self.places.node()).runtime_directory(&self.places.run).give_memory_back();
         let node = builder.node_name("node-1").start().context("start the node")?;
         self.node = Some(node.clone());
         Ok(node)

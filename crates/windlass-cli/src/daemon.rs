@@ -9,7 +9,13 @@ mod once;
 mod service;
 pub(crate) mod shared;
 
-use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    fs, panic,
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
 
 use anyhow::Context;
 use config::{Config, Settings, Tokens};
@@ -23,7 +29,7 @@ use tokio::{
 };
 use windlass::{
     Node,
-    source::directory::Directory,
+    source::directory::{self, Directory},
     token::{LocalIssuer, Program},
 };
 use windlass_linux::{table, workers::Limits};
@@ -54,6 +60,14 @@ pub(crate) fn run(settings: Box<Settings>, socket: Option<PathBuf>) -> anyhow::R
     done
 }
 
+/// Manifests that are being read.
+type Reading = JoinHandle<Result<directory::Found, directory::Error>>;
+
+/// What a thread came to.
+fn joined<T>(thread: JoinHandle<T>) -> T {
+    thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+}
+
 struct Daemon {
     config: Config,
     rootless: bool,
@@ -68,6 +82,8 @@ impl Daemon {
             // Before the node keeps something of its own there, in a directory that nobody else can enter.
             api::make_directory(&config.socket)?;
         }
+        // At the same time as the disk: each takes a while where there are many pods.
+        let manifests = self.read_manifests()?;
         let daemon = self.clone();
         let Some(node) = signals.unless(move || daemon.start()).await else { return Ok(ExitCode::SUCCESS) };
         let node = node?;
@@ -81,8 +97,8 @@ impl Daemon {
         let journal = Arc::new(Journal::new());
         // Begins before the manifests are read, for that brings more news than can be kept for later.
         tokio::spawn(follow::follow(follow, node.clone(), journal.clone(), config.clone()));
-        let (manifests, given, how) = (config.manifests.clone(), node.clone(), config.source);
-        let Some(source) = signals.unless(move || Directory::watch_with(&manifests, &given, how)).await else {
+        let given = node.clone();
+        let Some(source) = signals.unless(move || joined(manifests)?.watch(&given)).await else {
             self.end(&node, &mut signals).await;
             return Ok(ExitCode::SUCCESS);
         };
@@ -139,6 +155,13 @@ impl Daemon {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// On a thread of its own, which nobody waits for if it hangs in a file system (I-6).
+    fn read_manifests(&self) -> anyhow::Result<Reading> {
+        let Config { manifests, node_name, source, .. } = self.config.clone();
+        let thread = thread::Builder::new().name("windlass-read".into());
+        thread.spawn(move || Directory::read(&manifests, &node_name, source)).context("start a thread")
+    }
+
     fn start(&self) -> anyhow::Result<Node> {
         let config = &self.config;
         let limits = Limits { threads_max: config.threads_max, ..Limits::default() };
@@ -148,6 +171,7 @@ impl Daemon {
             .state_directory(&config.state)
             .runtime_directory(&config.runtime)
             .keep_terminated(config.keep_terminated)
+            .give_memory_back()
             .limits(limits);
         let builder = match &config.tokens {
             Tokens::None => builder,
@@ -203,8 +227,8 @@ impl Daemon {
 
 /// Whether mounts below this path are seen by other mount namespaces that share with ours.
 fn is_shared(path: &std::path::Path) -> bool {
-    let Ok(table) = table::Reader::best().read() else { return true };
-    table.containing(path).is_none_or(|it| it.propagation.peers.is_some())
+    let mount = fs::File::open(path).ok().and_then(|it| table::look_up(table::identify(it).ok()?).ok()?);
+    mount.is_none_or(|it| it.propagation.peers.is_some())
 }
 
 /// What the process is told from outside.

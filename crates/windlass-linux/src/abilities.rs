@@ -70,6 +70,8 @@ impl Abilities {
     #[must_use]
     pub fn probe() -> Self {
         let unique = unique_id_of_root();
+        // A change of nothing is accepted once the caller may mount at all.
+        let mount_setattr = Ability::of(&raw::mount_setattr(CWD, "", AtFlags::EMPTY_PATH, &raw::MountAttr::default()));
         Self {
             openat2: Ability::of(&rustix::fs::openat2(
                 CWD,
@@ -79,14 +81,14 @@ impl Abilities {
                 ResolveFlags::BENEATH,
             )),
             fsopen: Ability::of(&rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)),
-            // A change of nothing is accepted once the caller may mount at all.
-            mount_setattr: Ability::of(&raw::mount_setattr(CWD, "", AtFlags::EMPTY_PATH, &raw::MountAttr::default())),
+            mount_setattr,
             unique_mount_ids: Ability::of(&unique),
             statmount: Ability::of(&unique.and_then(full_statmount)),
-            mount_events: match table::fanotify() {
-                Ok(_) => Ability::Present,
-                Err(table::Error::Watch { source: Errno::PERM, .. }) => Ability::Refused,
-                Err(_) => Ability::Missing,
+            // To hear of the mounts of a namespace takes the right to mount there. Nothing is marked to try it: the kernel
+            // takes its time to let go of a mark.
+            mount_events: match Ability::of(&table::fanotify_group()) {
+                Ability::Present => mount_setattr,
+                other => other,
             },
             tmpfs_noswap: noswap(),
         }

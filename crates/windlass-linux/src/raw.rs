@@ -49,6 +49,34 @@ pub fn trim_heaps() {
     }
 }
 
+/// `madvise(2)` with `MADV_DONTNEED` of this program's code and constants: what of them is used again is mapped again from
+/// the page cache, and the rest, which is most of it after a start, counts no longer as this process's. What debuggers have
+/// put into the code goes too.
+pub fn let_go_of_program() {
+    /// No page is larger.
+    const PAGE_MAX: u64 = 64 * 1024;
+    unsafe extern "C" fn each(object: *mut libc::dl_phdr_info, _: usize, _: *mut libc::c_void) -> c_int {
+        // SAFETY: the loader gives a description that is valid during this call, with as many headers as it says.
+        let (base, headers) = unsafe {
+            let object = &*object;
+            (object.dlpi_addr, std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()))
+        };
+        for header in headers.iter().filter(|it| it.p_type == libc::PT_LOAD && it.p_flags & libc::PF_W == 0) {
+            let begin = (base + header.p_vaddr).next_multiple_of(PAGE_MAX);
+            let end = (base + header.p_vaddr + header.p_memsz) / PAGE_MAX * PAGE_MAX;
+            if begin < end {
+                // SAFETY: what is not writable is mapped from the program's file and was never changed, so it is the same
+                // when it is mapped again. Whoever runs in it or reads it meanwhile waits for that.
+                unsafe { libc::madvise(begin as *mut libc::c_void, (end - begin) as usize, libc::MADV_DONTNEED) };
+            }
+        }
+        // The first one is the program; libraries are shared with others.
+        1
+    }
+    // SAFETY: the function has the type that is wanted, and keeps nothing of what it is given.
+    unsafe { libc::dl_iterate_phdr(Some(each), std::ptr::null_mut()) };
+}
+
 /// What `mount_setattr` changes. The default changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MountAttr {
@@ -382,6 +410,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_program_goes_on_when_it_was_let_go_of() {
+        let of_files = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|it| it.strip_prefix("RssFile:")).unwrap().to_owned();
+            line.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+        };
+        let before = of_files();
+        let_go_of_program();
+        let after = of_files();
+        assert!(after < before, "{before} KiB and then {after} KiB");
+        assert_eq!("constants are as they were".len(), 26);
+    }
 
     /// An event as the kernel writes it.
     fn event(mask: u64, mount: Option<u64>) -> Vec<u8> {

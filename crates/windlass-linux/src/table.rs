@@ -20,7 +20,7 @@ mod watch;
 pub use mountinfo::Flaw;
 pub use read::{Error, Reader, identify, look_up, over};
 pub(crate) use read::{identify_at, is_mounted};
-pub(crate) use watch::fanotify;
+pub(crate) use watch::fanotify_group;
 pub use watch::{Change, Events, Watch};
 
 /// Which mount this is.

@@ -68,7 +68,12 @@ pub enum Change {
         bytes: Vec<u8>,
     },
     /// It is not there any more. Also told of a directory that was unreadable and is not any more.
-    Gone(PathBuf),
+    Gone {
+        /// The file or directory.
+        path: PathBuf,
+        /// When it was first missed.
+        since: Instant,
+    },
     /// It is there and cannot be read; if it is a directory, nothing is known of what is below.
     Unreadable {
         /// The file or directory.
@@ -138,6 +143,22 @@ enum Known {
     Directory(bool),
 }
 
+/// What may be about to change.
+#[derive(Debug, Clone, Copy)]
+struct Doubt {
+    /// When it is taken for what it seems.
+    until: Instant,
+    /// When it was first missed, if it is not there.
+    missed: Option<Instant>,
+}
+
+impl Doubt {
+    /// About something that is there.
+    fn within(time: Duration) -> Self {
+        Self { until: Instant::now() + time, missed: None }
+    }
+}
+
 /// The files of a directory, watched.
 #[derive(Debug)]
 pub struct WatchedFiles {
@@ -153,7 +174,7 @@ pub struct WatchedFiles {
     /// Found to be written to, and looked at once more without having been told to; see [`AGAIN`].
     again: BTreeSet<PathBuf>,
     /// Known and not there, or there and empty: when that is taken for what it seems.
-    doubtful: BTreeMap<PathBuf, Instant>,
+    doubtful: BTreeMap<PathBuf, Doubt>,
     /// Directories as they were entered, by device and inode.
     entered: BTreeMap<PathBuf, (u64, u64)>,
     /// Those whose file system was unmounted. What is there instead says nothing about what was in them.
@@ -253,7 +274,7 @@ impl WatchedFiles {
                     self.known.insert(path.clone(), Known::File(true));
                     whole.push(Change::Content { path, bytes });
                 }
-                other @ (Change::Gone(_) | Change::Unreadable { .. }) => whole.push(other),
+                other @ (Change::Gone { .. } | Change::Unreadable { .. }) => whole.push(other),
             }
         }
         self.as_of = as_of;
@@ -283,7 +304,8 @@ impl WatchedFiles {
     /// Sleeps until the kernel or the handle has something to say, or it is time to end a doubt.
     fn wait(&self, until: Option<Instant>) -> Result<(), Error> {
         let now = Instant::now();
-        let left = self.doubtful.values().chain(&until).min().map(|it| it.saturating_duration_since(now));
+        let left =
+            self.doubtful.values().map(|it| it.until).chain(until).min().map(|it| it.saturating_duration_since(now));
         let left = left.map(|it| Timespec::try_from(it).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 }));
         let wake = PollFd::new(&self.handle.wake, PollFlags::IN);
         let done = match self.watches.descriptor() {
@@ -334,7 +356,7 @@ impl WatchedFiles {
                         // A new file has no content yet, and is closed when it has; unless it got its name last.
                         let status = std::fs::symlink_metadata(self.root.join(&path));
                         if status.is_ok_and(|it| it.is_file() && it.nlink() == 1) {
-                            self.doubtful.insert(path.clone(), Instant::now() + EMPTY);
+                            self.doubtful.insert(path.clone(), Doubt::within(EMPTY));
                             self.writing.insert(path);
                         } else {
                             self.touched.insert(path);
@@ -367,7 +389,7 @@ impl WatchedFiles {
         self.doubtful.remove(path);
         if status.is_dir() {
             if let Some(Known::File(_)) = self.known.get(path) {
-                self.forget(path, found);
+                self.forget(path, Instant::now(), found);
             }
             if directory && let Err(error) = self.enter(path, &full, left, found) {
                 match is_missing(&error) {
@@ -377,7 +399,7 @@ impl WatchedFiles {
             }
         } else {
             if let Some(Known::Directory(_)) = self.known.get(path) {
-                self.forget(path, found);
+                self.forget(path, Instant::now(), found);
             }
             if file {
                 self.look_at_file(path, &full, &status, found);
@@ -412,12 +434,12 @@ impl WatchedFiles {
         let change = match content {
             Ok(bytes) => Change::Content { path: path.into(), bytes },
             // A link to a directory is none of ours.
-            Err(Trouble::NotAFile("a directory")) if link => return self.forget(path, found),
+            Err(Trouble::NotAFile("a directory")) if link => return self.forget(path, Instant::now(), found),
             // It went just now; the event that says so is on its way.
             Err(Trouble::Unreadable(error)) if !link && is_missing(&error) => return self.miss(path),
             Err(trouble) => {
                 if matches!(trouble, Trouble::BeingWritten) && self.again.insert(path.into()) {
-                    self.doubtful.insert(path.into(), Instant::now() + AGAIN);
+                    self.doubtful.insert(path.into(), Doubt::within(AGAIN));
                 }
                 Change::Unreadable { path: path.into(), trouble }
             }
@@ -462,7 +484,7 @@ impl WatchedFiles {
         // What cannot be watched is read all the same, and then said to be so.
         watched?;
         if self.known.insert(path.into(), Known::Directory(false)) == Some(Known::Directory(true)) {
-            found.push(Change::Gone(path.into()));
+            found.push(Change::Gone { path: path.into(), since: Instant::now() });
         }
         Ok(())
     }
@@ -477,7 +499,8 @@ impl WatchedFiles {
     fn miss(&mut self, path: &Path) {
         self.writing.remove(path);
         if self.known_at(path).next().is_some() {
-            self.doubtful.entry(path.into()).or_insert_with(|| Instant::now() + self.choice.grace);
+            let doubt = self.doubtful.entry(path.into()).or_insert_with(|| Doubt::within(self.choice.grace));
+            doubt.missed.get_or_insert_with(Instant::now);
         }
     }
 
@@ -487,8 +510,8 @@ impl WatchedFiles {
             return;
         }
         let now = Instant::now();
-        let due: Vec<PathBuf> = self.doubtful.iter().filter(|(_, at)| **at <= now).map(|(it, _)| it.clone()).collect();
-        for path in due {
+        let due = self.doubtful.iter().filter(|(_, it)| it.until <= now);
+        for (path, doubt) in due.map(|(path, doubt)| (path.clone(), *doubt)).collect::<Vec<_>>() {
             self.doubtful.remove(&path);
             let is_there = |it: &Path| std::fs::symlink_metadata(it).map_or_else(|error| !is_missing(&error), |_| true);
             // With the root everything is away, which says nothing about this one.
@@ -498,13 +521,13 @@ impl WatchedFiles {
                     self.writing.remove(&path);
                     self.touched.insert(path);
                 }
-                (true, false) => self.forget(&path, found),
+                (true, false) => self.forget(&path, doubt.missed.unwrap_or(now), found),
             }
         }
     }
 
-    /// Drops all that is known at and below a path.
-    fn forget(&mut self, path: &Path, found: &mut Vec<Change>) {
+    /// Drops all that is known at and below a path, which has been missed since then.
+    fn forget(&mut self, path: &Path, since: Instant, found: &mut Vec<Change>) {
         self.writing.retain(|it| !it.starts_with(path));
         self.again.retain(|it| !it.starts_with(path));
         self.entered.retain(|it, _| !it.starts_with(path));
@@ -515,7 +538,7 @@ impl WatchedFiles {
             self.watches.release(&Holder::Way(path.clone()));
             self.watches.release(&Holder::Directory(path.clone()));
             if known != Known::Directory(false) {
-                found.push(Change::Gone(path));
+                found.push(Change::Gone { path, since });
             }
         }
     }

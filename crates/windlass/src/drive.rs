@@ -2,6 +2,7 @@
 //! next message or the engine's next deadline. It does nothing that can block.
 
 mod disk;
+mod held;
 mod lanes;
 mod operations;
 mod pods;
@@ -9,8 +10,8 @@ mod show;
 
 use std::{
     cell::Cell,
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    path::PathBuf,
+    collections::{BTreeSet, HashMap, HashSet},
+    mem,
     sync::{
         Arc, PoisonError, RwLock,
         mpsc::{Receiver, RecvTimeoutError, Sender},
@@ -35,14 +36,14 @@ use windlass_linux::{table, workers::Workers};
 
 use crate::{
     catalogue::{Catalogue, Drivers},
-    drive::lanes::Lanes,
+    drive::{held::Held, lanes::Lanes},
     executor::{Ended, Executor, Job, Together},
     fingerprint::Fingerprint,
     memory::{Memory, Object},
     node::{Change, Handed},
     objects::Reference,
     packed::Packed,
-    plugin::{self, Attributes, Failure, Made, Want, What},
+    plugin::{self, Attributes, Failure, Made, Want},
     reconstruct::{self, Remains},
     resolve::{Detail, Given, Resolver, Settings},
     view::Clock,
@@ -58,6 +59,11 @@ pub(crate) type Message = Box<dyn FnOnce(&mut Drive) + Send>;
 /// then cost one wake-up. Nobody notices the delay, and if nothing came the drive sleeps until it is woken (I-8).
 const REST: Duration = Duration::from_micros(200);
 
+/// So many messages without a pause leave memory behind that is worth giving back.
+const BURST: u32 = 500;
+/// A pause.
+const QUIET: Duration = Duration::from_millis(100);
+
 /// How long after the first failed attempt the disk is read again; twice as long after each, up to 32 times.
 const READ_AGAIN: Duration = Duration::from_secs(5);
 
@@ -67,7 +73,8 @@ struct Known {
     phase: Phase,
     /// The names of volumes that the pod may only read, by its references to claims (P-219).
     read_only: BTreeSet<OuterName>,
-    details: BTreeMap<VolumeId, Arc<Detail>>,
+    /// Of its volumes: a few, so they are looked through. Of a volume that it names twice the last counts.
+    details: Box<[Arc<Detail>]>,
     /// When it was given first.
     given: Time,
     /// It has left, and its containers may still run: it keeps what it has and gets nothing new.
@@ -75,6 +82,14 @@ struct Known {
 }
 
 impl Known {
+    fn detail(&self, volume: &VolumeId) -> Option<&Arc<Detail>> {
+        self.details.iter().rfind(|it| it.volume == *volume)
+    }
+
+    fn volumes(&self) -> impl Iterator<Item = &VolumeId> {
+        self.details.iter().map(|it| &it.volume)
+    }
+
     /// Whether the pod may write what it calls by this name.
     fn access(&self, name: &OuterName) -> Access {
         if self.read_only.contains(name) { Access::ReadOnly } else { Access::ReadWrite }
@@ -109,6 +124,9 @@ pub(crate) struct Drive {
     drivers: Drivers,
     source: SourceName,
     keep_directories: bool,
+    gives_memory_back: bool,
+    /// Messages since the last pause.
+    burst: u32,
     locks: Locks,
     began: Instant,
     /// By which times were shown last.
@@ -122,10 +140,7 @@ pub(crate) struct Drive {
     waiters: HashMap<WaiterId, oneshot::Sender<Result<(), WaitError>>>,
     next_waiter: u64,
 
-    /// What is made, by where it is.
-    held: HashMap<Place, Made>,
-    /// The mounts among them, by path.
-    mounts: HashMap<PathBuf, Place>,
+    held: Held,
     running: HashMap<OperationId, Place>,
     busy: HashSet<Place>,
     /// The pod whose operation was given out last, while more of it may follow.
@@ -141,6 +156,8 @@ pub(crate) struct Drive {
     disk_read: bool,
     /// Pods that were told since the engine was last asked what to start.
     fresh: Vec<PodUid>,
+    /// Pods whose directories were found at start and need not be made.
+    whole: HashSet<PodUid>,
     /// How many pods' directories are being made or removed.
     chores: usize,
     /// How often the disk could not be read.
@@ -167,6 +184,7 @@ pub(crate) struct Parts {
     pub(crate) catalogue: Catalogue,
     pub(crate) source: SourceName,
     pub(crate) keep_directories: bool,
+    pub(crate) gives_memory_back: bool,
     pub(crate) locks: Locks,
     pub(crate) inbox: Sender<Message>,
     pub(crate) changes: broadcast::Sender<Change>,
@@ -183,6 +201,7 @@ impl Drive {
             catalogue,
             source,
             keep_directories,
+            gives_memory_back,
             locks,
             inbox,
             changes,
@@ -197,6 +216,8 @@ impl Drive {
             drivers: Drivers::new(),
             source,
             keep_directories,
+            gives_memory_back,
+            burst: 0,
             locks,
             began: Instant::now(),
             clock: Cell::new(Clock::at(Time::ZERO)),
@@ -206,8 +227,7 @@ impl Drive {
             users: HashMap::new(),
             waiters: HashMap::new(),
             next_waiter: 0,
-            held: HashMap::new(),
-            mounts: HashMap::new(),
+            held: Held::default(),
             running: HashMap::new(),
             busy: HashSet::new(),
             together: None,
@@ -217,6 +237,7 @@ impl Drive {
             looked: false,
             disk_read: false,
             fresh: Vec::new(),
+            whole: HashSet::new(),
             chores: 0,
             unreadable: 0,
             completed: false,
@@ -236,9 +257,20 @@ impl Drive {
             }
             let due = [self.engine.deadline(), self.alarms.first().map(|(at, _)| *at), self.stop_due()];
             let due = due.into_iter().flatten().min();
-            match inbox.next(|| due.map(|at| at.since(self.now()))) {
-                Ok(message) => message(&mut self),
-                Err(RecvTimeoutError::Timeout) => self.tell(Event::TimePassed),
+            let pause = (self.burst >= BURST).then_some(QUIET);
+            match inbox.next(|| due.map(|at| at.since(self.now())).into_iter().chain(pause).min()) {
+                Ok(message) => {
+                    message(&mut self);
+                    self.burst = self.burst.saturating_add(self.gives_memory_back.into());
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if mem::take(&mut self.burst) >= BURST {
+                        // What many pods at once took for a moment would stay with the process for ever.
+                        windlass_linux::raw::trim_heaps();
+                        windlass_linux::raw::let_go_of_program();
+                    }
+                    self.tell(Event::TimePassed);
+                }
                 // The node is gone and holds no thread of ours to the end.
                 Err(RecvTimeoutError::Disconnected) => break,
             }

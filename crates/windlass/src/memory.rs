@@ -210,9 +210,20 @@ impl Memory {
     }
 
     /// Whether objects that exist may not have been put yet. While that is so, it cannot be said of a config map or a secret
-    /// that it does not exist, and nothing that shows it is taken away (I-1). Answers how it was before.
-    pub fn set_partial(&mut self, partial: bool) -> bool {
-        std::mem::replace(&mut self.partial, partial)
+    /// that it does not exist, and nothing that shows it is taken away (I-1).
+    pub fn begin_partial(&mut self) {
+        self.partial = true;
+    }
+
+    /// All objects that exist have been put. Answers those that are used and do not exist, each with the pods to resolve
+    /// again: none if that was known already.
+    pub fn end_partial(&mut self) -> Vec<(ObjectName, Vec<PodUid>)> {
+        if !std::mem::take(&mut self.partial) {
+            return Vec::new();
+        }
+        let here: BTreeSet<ObjectName> = self.objects.keys().map(ObjectName::from).collect();
+        let used = self.dependents.pods.iter().filter(|(object, _)| !here.contains(object));
+        used.map(|(object, pods)| (object.clone(), pods.iter().cloned().collect())).collect()
     }
 
     fn missing<T>(&self, reference: &Reference) -> Lookup<T> {
@@ -268,12 +279,6 @@ impl Memory {
             (None, Some(entry)) => Lookup::Found(&entry.object),
             (None, None) => self.missing(reference),
         }
-    }
-
-    /// The objects that pods use and that are not here.
-    pub fn awaited(&self) -> Vec<ObjectName> {
-        let here: BTreeSet<ObjectName> = self.objects.keys().map(ObjectName::from).collect();
-        self.dependents.pods.keys().filter(|it| !here.contains(it)).cloned().collect()
     }
 
     /// The pod turned out to use these objects, and no longer what it used before.
@@ -343,18 +348,22 @@ impl Objects for Memory {
 #[derive(Clone, Default, Debug)]
 pub struct Dependents {
     pods: BTreeMap<ObjectName, BTreeSet<PodUid>>,
-    objects: BTreeMap<PodUid, Vec<ObjectName>>,
+    objects: BTreeMap<PodUid, Box<[ObjectName]>>,
 }
 
 impl Dependents {
     /// The pod uses these objects, and no longer what it used before.
     pub fn set(&mut self, pod: &PodUid, depends_on: &[ObjectName]) {
         self.remove(pod);
-        for object in depends_on {
+        // Names are shared by all pods that use the object.
+        let names = depends_on.iter().map(|object| {
+            let object = self.pods.get_key_value(object).map_or(object, |(object, _)| object).clone();
             self.pods.entry(object.clone()).or_default().insert(pod.clone());
-        }
-        if !depends_on.is_empty() {
-            self.objects.insert(pod.clone(), depends_on.to_vec());
+            object
+        });
+        let names: Box<[ObjectName]> = names.collect();
+        if !names.is_empty() {
+            self.objects.insert(pod.clone(), names);
         }
     }
 
@@ -388,6 +397,12 @@ mod tests {
         map.metadata.resource_version = version.map(Into::into);
         map.data = Some(BTreeMap::from([("key".into(), value.into())]));
         map.into()
+    }
+
+    fn node() -> Object {
+        let mut node = Node::default();
+        node.metadata.name = Some("node-1".into());
+        node.into()
     }
 
     fn settings() -> Reference {
@@ -435,12 +450,16 @@ mod tests {
     #[test]
     fn what_has_not_been_told_of_is_not_said_to_be_absent_before_all_is_told() {
         let mut memory = Memory::new([1, 2]);
-        memory.set_partial(true);
+        memory.begin_partial();
+        memory.set_uses(&"a".into(), &[ObjectName::from(&settings())]);
+        memory.set_uses(&"b".into(), &["Node node-1".into()]);
+        memory.put(node());
         assert!(matches!(memory.get(&settings()), Lookup::Unavailable(_)));
         assert!(matches!(memory.version(&settings()), Lookup::Unavailable(_)));
-        assert_eq!(memory.node("node-1"), Lookup::Absent, "no volume shows it");
-        memory.set_partial(false);
+        assert_eq!(memory.node("node-2"), Lookup::Absent, "no volume shows it");
+        assert_eq!(memory.end_partial(), [(ObjectName::from(&settings()), pods(&["a"]))]);
         assert_eq!(memory.get(&settings()), Lookup::Absent);
+        assert_eq!(memory.end_partial(), []);
     }
 
     /// P-110.

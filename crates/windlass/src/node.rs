@@ -242,6 +242,11 @@ pub struct Explanation {
 pub struct Changes(broadcast::Receiver<Change>);
 
 impl Changes {
+    /// Whether the next change has not happened yet.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The next change; `None` once the node has ended.
     pub async fn next(&mut self) -> Option<Change> {
         match self.0.recv().await {
@@ -274,6 +279,7 @@ pub struct Builder {
     tokens: Arc<dyn token::Provider>,
     keep_terminated: bool,
     keep_directories: bool,
+    gives_memory_back: bool,
     limits: Limits,
 }
 
@@ -329,6 +335,14 @@ impl Builder {
         self
     }
 
+    /// Gives memory back to the system a moment after many pods came or went at once: what is free of the heap, and those
+    /// pages of the program that were needed then and may not be soon (`malloc_trim`, `madvise`). For a program that has
+    /// little besides windlass in its memory, for it goes through all of that.
+    pub fn give_memory_back(mut self) -> Self {
+        self.gives_memory_back = true;
+        self
+    }
+
     /// How many operations of a kind of volume run at a time, and how many threads there may be.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -350,7 +364,7 @@ impl Builder {
         let boot = read("/proc/sys/kernel/random/boot_id")?;
         let key = key(&self.runtime, layout.path());
         let mut memory = Memory::new(key);
-        memory.set_partial(true);
+        memory.begin_partial();
         let memory = Arc::new(RwLock::new(memory));
         let (changes, first) = broadcast::channel(4096);
         // Weak: a call that hangs keeps what it works with, and must not keep the stream of changes open.
@@ -390,6 +404,7 @@ impl Builder {
             catalogue: self.catalogue,
             source: self.source,
             keep_directories: self.keep_directories,
+            gives_memory_back: self.gives_memory_back,
             locks,
             inbox: inbox.clone(),
             changes: changes.clone(),
@@ -415,6 +430,7 @@ impl Node {
             tokens: Arc::new(NoProvider),
             keep_terminated: false,
             keep_directories: false,
+            gives_memory_back: false,
             limits: Limits::default(),
         }
     }
@@ -431,15 +447,17 @@ impl Node {
     /// in memory follows from what the node allots to pods, and stays as it was when it was mounted (P-64).
     pub fn add_pod(&self, pod: impl Into<Arc<api::Pod>>) -> Result<PodUid, PodError> {
         let pod = defaults::shared(pod.into(), defaults::pod);
-        self.add_packed(&pod, Packed::new(pod.clone()))
+        let packed = Packed::new(pod.clone());
+        packed.lend();
+        self.add_packed(pod, packed)
     }
 
     /// Adds a pod that is packed already and has the API server's defaults.
-    pub(crate) fn add_packed(&self, pod: &api::Pod, packed: Packed) -> Result<PodUid, PodError> {
-        let (uid, _, _) = resolve::identify(pod)?;
+    pub(crate) fn add_packed(&self, pod: Arc<api::Pod>, packed: Packed) -> Result<PodUid, PodError> {
+        let (uid, _, _) = resolve::identify(&pod)?;
         Name::new("metadata.uid", uid.as_str())?;
         let added = uid.clone();
-        self.send(move |drive| drive.add_pod(&added, packed));
+        self.send(move |drive| drive.add_pod(&added, packed, &pod));
         Ok(uid)
     }
 

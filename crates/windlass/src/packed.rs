@@ -6,19 +6,20 @@
 
 use std::{
     fmt,
-    sync::{Arc, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use k8s_openapi::api::core::v1::Pod;
 
 /// A pod that takes as much memory as it says. Two are equal if they say the same.
 #[derive(Clone)]
-pub(crate) struct Packed {
-    text: Arc<[u8]>,
-    open: Open,
+pub(crate) struct Packed(Arc<Inner>);
+
+struct Inner {
+    text: Box<[u8]>,
+    open: Mutex<Open>,
 }
 
-#[derive(Clone)]
 enum Open {
     /// It is kept open here.
     Kept(Arc<Pod>),
@@ -31,53 +32,63 @@ impl Packed {
     pub(crate) fn new(pod: Arc<Pod>) -> Self {
         // It fails only for maps whose keys are no text, and a pod has none.
         let text = serde_json::to_vec(&*pod).unwrap_or_default();
-        Self { text: text.into(), open: Open::Kept(pod) }
+        Self(Arc::new(Inner { text: text.into(), open: Mutex::new(Open::Kept(pod)) }))
     }
 
     /// The pod, the same one for all who have it open at a time. What was written here can be read; if it could not, the pod
     /// would be as unknown as one that was not given.
-    pub(crate) fn open(&mut self) -> Option<Arc<Pod>> {
-        let lent = match &self.open {
+    pub(crate) fn open(&self) -> Option<Arc<Pod>> {
+        let mut open = self.lock();
+        let lent = match &*open {
             Open::Kept(pod) => return Some(pod.clone()),
             Open::Lent(pod) => pod.upgrade(),
         };
-        let pod = lent.or_else(|| serde_json::from_slice(&self.text).ok().map(Arc::new))?;
-        self.open = Open::Lent(Arc::downgrade(&pod));
+        // Under the lock, so that whoever comes meanwhile has the same one.
+        let pod = lent.or_else(|| serde_json::from_slice(&self.0.text).ok().map(Arc::new))?;
+        *open = Open::Lent(Arc::downgrade(&pod));
         Some(pod)
     }
 
-    /// Keeps it open no longer, if others do not.
-    pub(crate) fn lend(&mut self) {
-        if let Open::Kept(pod) = &self.open {
-            self.open = Open::Lent(Arc::downgrade(pod));
+    /// Keeps it open, as somebody has it.
+    pub(crate) fn keep(&self, pod: Arc<Pod>) {
+        *self.lock() = Open::Kept(pod);
+    }
+
+    /// Keeps it open no longer than others do.
+    pub(crate) fn lend(&self) {
+        let mut open = self.lock();
+        if let Open::Kept(pod) = &*open {
+            let lent = Open::Lent(Arc::downgrade(pod));
+            *open = lent;
         }
     }
 
     /// Lets go of the memory of a pod that was lent and that nobody has any more.
-    pub(crate) fn rest(&mut self) {
-        if let Open::Lent(pod) = &self.open
+    pub(crate) fn rest(&self) {
+        let mut open = self.lock();
+        if let Open::Lent(pod) = &*open
             && pod.strong_count() == 0
         {
-            self.close();
+            *open = Open::Lent(Weak::new());
         }
     }
 
-    /// Does not care any more who has it open.
-    pub(crate) fn close(&mut self) {
-        self.open = Open::Lent(Weak::new());
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        // Nothing that can panic leaves it half changed.
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PartialEq for Packed {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.0.text == other.0.text
     }
 }
 
 impl fmt::Debug for Packed {
     /// Not its text, which may hold what is not to be printed (I-12).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Packed").field("bytes", &self.text.len()).finish_non_exhaustive()
+        f.debug_struct("Packed").field("bytes", &self.0.text.len()).finish_non_exhaustive()
     }
 }
 
@@ -120,7 +131,7 @@ mod tests {
     #[test]
     fn what_is_packed_comes_back_as_it_was() {
         let pod = pod();
-        let mut packed = Packed::new(pod.clone());
+        let packed = Packed::new(pod.clone());
         packed.rest();
         assert!(Arc::ptr_eq(&packed.open().unwrap(), &pod), "it is kept open");
         packed.lend();
@@ -138,6 +149,6 @@ mod tests {
     #[test]
     fn what_is_packed_is_small() {
         let packed = Packed::new(pod());
-        assert!(packed.text.len() < size_of::<Pod>(), "{packed:?}");
+        assert!(packed.0.text.len() < size_of::<Pod>(), "{packed:?}");
     }
 }

@@ -3,9 +3,12 @@
 //! Pods' directories, their device maps, the records, and what is staged though no pod has it (E-193..E-199; the kubelet
 //! forgets the last).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use rustix::io::Errno;
+use rustix::{
+    fs::{AtFlags, FileType},
+    io::Errno,
+};
 use windlass_core::{
     Event,
     event::{Found, Place},
@@ -34,6 +37,8 @@ pub(crate) struct Remains {
     pub(crate) events: Vec<Event>,
     /// What was made and is recorded.
     pub(crate) made: Vec<Remainder>,
+    /// The pods whose directories have all that a pod's directory has.
+    pub(crate) whole: HashSet<PodUid>,
     /// What could not be read, for people.
     pub(crate) troubles: Vec<String>,
 }
@@ -107,6 +112,12 @@ struct Seen {
     directory: Option<Proof>,
 }
 
+/// Whether there is a directory of this name. Nothing of windlass goes there, so what it holds does not matter.
+fn is_directory(above: &safe_path::Place, name: &str) -> bool {
+    let status = rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW);
+    status.is_ok_and(|it| FileType::from_raw_mode(it.st_mode).is_dir())
+}
+
 /// Does both, the first on a thread of its own if there is one to be had.
 fn side_by_side<A: Send, B>(one: impl FnOnce() -> A + Send + Copy, other: impl FnOnce() -> B) -> (A, B) {
     std::thread::scope(|scope| {
@@ -175,7 +186,11 @@ impl Remains {
                 continue;
             };
             if let Some(place) = self.directory(&pods, &pod) {
-                found.push((uid, self.slots(executor, &pod, &place)));
+                let (slots, has_volumes) = self.slots(executor, &pod, &place);
+                if has_volumes && is_directory(&place, "plugins") {
+                    self.whole.insert(uid.clone());
+                }
+                found.push((uid, slots));
             }
         }
         Ok(found)
@@ -201,12 +216,14 @@ impl Remains {
         entries.into_iter().map(|(name, _)| name).collect()
     }
 
-    /// The places in a pod's directory that may hold a volume (E-193).
-    fn slots(&mut self, executor: &Executor, pod: &Name, place: &safe_path::Place) -> Vec<Seen> {
-        let mut slots = Vec::new();
+    /// The places in a pod's directory that may hold a volume (E-193), and whether there is a directory for those that are
+    /// directories.
+    fn slots(&mut self, executor: &Executor, pod: &Name, place: &safe_path::Place) -> (Vec<Seen>, bool) {
+        let (mut slots, mut has_volumes) = (Vec::new(), false);
         for (mode, kind) in [(Mode::Filesystem, "volumes"), (Mode::Block, "volumeDevices")] {
             let Ok(kind) = Name::new("directory", kind) else { continue };
             let Some(plugins) = self.directory(place, &kind) else { continue };
+            has_volumes |= mode == Mode::Filesystem;
             for plugin in self.names(&plugins) {
                 let Some(volumes) = self.directory(&plugins, &plugin) else { continue };
                 for name in self.names(&volumes) {
@@ -215,7 +232,7 @@ impl Remains {
                 }
             }
         }
-        slots
+        (slots, has_volumes)
     }
 
     /// Looks at a directory, unless something is mounted on it, which is not to be touched.

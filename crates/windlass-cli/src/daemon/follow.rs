@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use windlass::{
@@ -27,30 +27,22 @@ use super::{
     shared::Shared,
 };
 
-/// So many changes without a pause are worth a look at memory.
-const BURST: u32 = 200;
-/// A pause.
-const QUIET: Duration = Duration::from_millis(100);
+/// How long changes may gather when many come one after the other. There is room for many more than come in that time.
+const REST: Duration = Duration::from_millis(1);
 
 /// Follows the changes until the node ends.
 pub(crate) async fn follow(mut changes: Changes, node: Node, journal: Arc<Journal>, config: Config) {
     let mut follower = Follower { node, journal, config, pods: HashMap::new() };
-    let mut burst = 0;
+    let mut rested = Instant::now();
     loop {
-        let change = match burst {
-            ..BURST => changes.next().await,
-            _ => match tokio::time::timeout(QUIET, changes.next()).await {
-                Ok(change) => change,
-                Err(_) => {
-                    // What many pods at once took for a moment would stay with the process for ever.
-                    windlass_linux::raw::trim_heaps();
-                    burst = 0;
-                    continue;
-                }
-            },
-        };
-        let Some(change) = change else { return };
-        burst += 1;
+        if changes.is_empty() && rested.elapsed() < REST {
+            // So that a burst does not wake this thread for every change.
+            tokio::time::sleep(REST).await;
+        }
+        if changes.is_empty() {
+            rested = Instant::now();
+        }
+        let Some(change) = changes.next().await else { return };
         follower.note(change).await;
     }
 }

@@ -85,7 +85,12 @@ enum Source {
 impl Watch {
     /// Reads the table and begins to watch it, in the best way this kernel has.
     pub fn begin() -> Result<Self, Error> {
-        Self::begin_with(Reader::best(), Events::best())
+        let (reader, events) = (Reader::best(), Events::best());
+        match (Self::begin_with(reader, events), events) {
+            // What the kernel has can still be refused to this process.
+            (Err(Error::Watch { .. }), Events::Fanotify) => Self::begin_with(reader, Events::Poll),
+            (begun, _) => begun,
+        }
     }
 
     /// As [`Watch::begin`], in a given way. fanotify's events name unique ids, so it reads by `statmount` regardless.
@@ -254,13 +259,17 @@ impl AsFd for Watch {
 }
 
 /// A fanotify group that hears of every mount in the calling thread's mount namespace.
-pub(crate) fn fanotify() -> Result<OwnedFd, Error> {
+fn fanotify() -> Result<OwnedFd, Error> {
     let failed = |step| move |source| Error::Watch { step, source };
-    let flags = raw::init::CLOEXEC | raw::init::NONBLOCK | raw::init::REPORT_MNT;
-    let group = raw::fanotify_init(flags).map_err(failed("fanotify_init"))?;
+    let group = fanotify_group().map_err(failed("fanotify_init"))?;
     let namespace = rustix::fs::open("/proc/thread-self/ns/mnt", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let namespace = namespace.map_err(failed("open the mount namespace"))?;
     let mask = raw::FAN_MNT_ATTACH | raw::FAN_MNT_DETACH;
     raw::fanotify_mark(&group, raw::mark::ADD | raw::mark::MNTNS, mask, &namespace).map_err(failed("fanotify_mark"))?;
     Ok(group)
+}
+
+/// A fanotify group that can hear of mounts.
+pub(crate) fn fanotify_group() -> Result<OwnedFd, Errno> {
+    raw::fanotify_init(raw::init::CLOEXEC | raw::init::NONBLOCK | raw::init::REPORT_MNT)
 }

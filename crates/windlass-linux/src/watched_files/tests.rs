@@ -76,7 +76,7 @@ impl Case {
         let (path, text) = match change {
             Change::Content { path, bytes } => (name(path), Some(String::from_utf8(bytes).unwrap())),
             Change::Unreadable { path, trouble } => (name(path), Some(format!("! {trouble}"))),
-            Change::Gone(path) => (name(path), None),
+            Change::Gone { path, .. } => (name(path), None),
         };
         self.history.push(format!("{path}: {}", text.as_deref().unwrap_or("gone")));
         match text {

@@ -7,6 +7,7 @@ impl Drive {
         if self.pods.contains_key(pod) {
             return;
         }
+        self.whole.remove(pod);
         self.executor.live.lock().unwrap_or_else(PoisonError::into_inner).remove(pod);
         if !self.keep_directories {
             self.chore(pod.clone(), Executor::remove_pod);
@@ -15,14 +16,15 @@ impl Drive {
 
     /// Removes the directory of a pod, if the pod has gone.
     pub(crate) fn remove_directory(&mut self, pod: &PodUid) {
+        self.whole.remove(pod);
         self.chore(pod.clone(), Executor::remove_pod);
     }
 
     /// Makes the directory of a pod that was told, unless one of its volumes is being made, which makes it first.
     pub(super) fn make_directory(&mut self, pod: PodUid) {
-        let Some(known) = self.pods.get(&pod) else { return };
+        let Some(known) = self.pods.get(&pod).filter(|_| !self.whole.remove(&pod)) else { return };
         let is_busy = |it: &VolumeId| self.busy.contains(&Place::Publish(it.clone(), pod.clone()));
-        if !known.details.keys().any(is_busy) {
+        if !known.volumes().any(is_busy) {
             self.chore(pod, Executor::make_pod);
         }
     }
@@ -72,7 +74,7 @@ impl Drive {
         }
         for it in remains.made {
             // What this life has made since is newer.
-            if self.held.contains_key(&it.place) || self.busy.contains(&it.place) {
+            if self.held.contains(&it.place) || self.busy.contains(&it.place) {
                 continue;
             }
             if let (Place::Publish(volume, pod), 1..) = (&it.place, it.epoch) {
@@ -88,6 +90,9 @@ impl Drive {
                     live.insert(pod.clone());
                 }
             }
+        }
+        if !self.looked {
+            self.whole = remains.whole;
         }
         for event in remains.events {
             self.tell(event);
@@ -106,12 +111,20 @@ impl Drive {
         if std::mem::replace(&mut self.looked, true) {
             return;
         }
+        let completed = std::mem::take(&mut self.completed);
+        if completed {
+            // No pod has been told anything, so none need be told twice.
+            self.memory.write().unwrap_or_else(PoisonError::into_inner).end_partial();
+        }
         let mut pods: Vec<PodUid> = self.pods.keys().cloned().collect();
         pods.sort();
         for pod in &pods {
             self.tell_pod(pod);
+            if let Some(known) = self.pods.get(pod) {
+                known.pod.lend();
+            }
         }
-        if std::mem::take(&mut self.completed) {
+        if completed {
             self.complete();
         }
     }

@@ -2,6 +2,12 @@
 
 use super::*;
 
+/// So many operations have their pods open before their turn comes.
+const OPEN_MAX: usize = 256;
+
+/// How many operations may run at a time without any need to make room for them.
+const ROOM: usize = 64;
+
 impl Drive {
     pub(super) fn start(&mut self, operation: Operation) {
         let place = place_of(&operation);
@@ -11,13 +17,18 @@ impl Drive {
             other => other.pod().cloned(),
         };
         let pod = pod.or_else(|| self.user_of(&volume));
-        let want = pod.as_ref().and_then(|pod| {
-            let known = self.pods.get_mut(pod)?;
+        let makes = matches!(operation.action.kind(), ActionKind::Stage | ActionKind::Publish | ActionKind::Expand);
+        let want = pod.as_ref().filter(|_| makes).and_then(|pod| {
+            let known = self.pods.get(pod)?;
             let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
-            Some(Want::new(&known.pod.open()?, known.details.get(&volume)?, &memory, &self.settings.node))
+            let Want { pod, detail, objects } =
+                Want::new(&known.pod.open()?, known.detail(&volume)?, &memory, &self.settings.node);
+            // What waits for its turn for long takes no more memory than the pod at rest.
+            let open = (self.running.len() < OPEN_MAX).then_some(pod);
+            Some((known.pod.clone(), open, detail, objects))
         });
         let held = match operation.action.kind() {
-            ActionKind::Unpublish => self.held.get(&place).cloned(),
+            ActionKind::Unpublish => self.held.get(&place),
             _ => None,
         };
         let together = match (&self.together, operation.action.pod()) {
@@ -38,6 +49,9 @@ impl Drive {
         let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
         let started = self.workers.run(&lane, move || {
             let mut answer = Answer { id, inbox, locks, ended: None };
+            let want = want.and_then(|(packed, open, detail, objects)| {
+                Some(Want { pod: open.or_else(|| packed.open())?, detail, objects })
+            });
             let job = Job { operation, want, epoch, held, is_unrecorded, together };
             answer.ended = Some(executor.run(&job));
         });
@@ -54,7 +68,7 @@ impl Drive {
         let users = self.users.get(volume)?.iter().filter_map(|it| Some((it, self.pods.get(it)?)));
         let mut running = users.filter(|(_, it)| !it.ending && it.phase == Phase::Running);
         let writes = |known: &Known| {
-            let detail = known.details.get(volume);
+            let detail = known.detail(volume);
             detail.is_some_and(|it| known.access(&it.name) == Access::ReadWrite)
         };
         let first = running.next()?;
@@ -65,6 +79,11 @@ impl Drive {
     pub(super) fn ended(&mut self, id: OperationId, ended: Ended) {
         let Some(place) = self.running.remove(&id) else { return };
         self.busy.remove(&place);
+        if self.running.is_empty() {
+            // What many at once took is not kept for ever.
+            self.running.shrink_to(ROOM);
+            self.busy.shrink_to(ROOM);
+        }
         match (&ended.outcome, &ended.made) {
             (Outcome::Done(_), Some(made)) => self.hold(place.clone(), made),
             (Outcome::Done(windlass_core::operation::Done::Gone), None) => self.let_go(&place),
@@ -72,7 +91,7 @@ impl Drive {
         }
         self.tell(Event::OperationEnded { id, outcome: ended.outcome });
         if let Place::Publish(_, pod) = &place
-            && let Some(known) = self.pods.get_mut(pod)
+            && let Some(known) = self.pods.get(pod)
         {
             known.pod.rest();
         }
@@ -92,30 +111,15 @@ impl Drive {
             }
             self.alarms.insert((at, alarm));
         }
-        if let Some(before) = self.held.insert(place.clone(), made.clone()) {
-            self.unwatch(&before, &place);
-        }
-        if let Some(path) = watched(made) {
-            self.mounts.insert(path.clone(), place);
-        }
+        self.held.insert(place, made);
     }
 
     pub(super) fn let_go(&mut self, place: &Place) {
-        if let Some(made) = self.held.remove(place) {
-            self.unwatch(&made, place);
-        }
+        self.held.remove(place);
         if let Place::Publish(volume, pod) = place
             && let Some(Renewal { at: Some(at), .. }) = self.renewals.remove(&(pod.clone(), volume.clone()))
         {
             self.alarms.remove(&(at, Alarm::Renew(pod.clone(), volume.clone())));
-        }
-    }
-
-    pub(super) fn unwatch(&mut self, made: &Made, place: &Place) {
-        if let Some(path) = watched(made)
-            && self.mounts.get(path) == Some(place)
-        {
-            self.mounts.remove(path);
         }
     }
 
@@ -124,7 +128,7 @@ impl Drive {
         let mut places = BTreeSet::new();
         for change in changes {
             let (table::Change::Appeared(mount) | table::Change::Vanished(mount)) = change;
-            let place = self.mounts.get(&mount.mount_point).filter(|it| !self.busy.contains(*it));
+            let place = self.held.at(&mount.mount_point).filter(|it| !self.busy.contains(*it));
             places.extend(place.cloned());
         }
         for place in places {
@@ -139,15 +143,13 @@ impl Drive {
 
     /// Tells the engine if what is mounted at a place is not what was made there.
     pub(super) fn look_at(&mut self, place: &Place) {
-        let Some(made) = self.held.get(place) else { return };
-        let (path, plain) = match &made.what {
-            What::Mount(path) => (path, None),
-            // Only what lies over it can be seen without touching it; that it is itself is seen when it is handed out.
-            What::Directory => (&made.path, Some(made.proof)),
-            What::Host => return,
-        };
+        let Some((path, is_plain)) = self.held.watched(place) else { return };
+        let Some(proof) = self.held.proof(place) else { return };
+        // Of a directory only what lies over it can be seen without touching it; that it is itself is seen when it is handed
+        // out.
+        let plain = is_plain.then_some(proof);
         let seen = self.executor.scene.watch.table().topmost(path).map(|it| plugin::mount_proof(it)).or(plain);
-        if !seen.is_some_and(|it| made.proof.holds_for(&it)) {
+        if !seen.is_some_and(|it| proof.holds_for(&it)) {
             self.tell(Event::MountSeen { place: place.clone(), proof: seen });
         }
     }
@@ -155,7 +157,7 @@ impl Drive {
     /// What is at a place was looked at, and is not what it should be.
     pub(crate) fn seen(&mut self, place: Place, expected: Proof, proof: Option<Proof>) {
         // It was looked at some time ago: what was made anew since then is another.
-        let is_current = self.held.get(&place).is_some_and(|it| it.proof == expected);
+        let is_current = self.held.proof(&place).is_some_and(|it| it == expected);
         if is_current && !self.busy.contains(&place) {
             self.tell(Event::MountSeen { place, proof });
         }
@@ -180,15 +182,6 @@ impl Drop for Answer {
         let id = self.id;
         drop(self.locks.take());
         let _ = self.inbox.send(Box::new(move |drive| drive.ended(id, ended)));
-    }
-}
-
-/// Where a mount would be that changes what was made.
-fn watched(made: &Made) -> Option<&PathBuf> {
-    match &made.what {
-        What::Mount(path) => Some(path),
-        What::Directory => Some(&made.path),
-        What::Host => None,
     }
 }
 

@@ -4,14 +4,16 @@ use super::*;
 
 impl Drive {
     /// A pod is there, for the first time or changed.
-    pub(crate) fn add_pod(&mut self, uid: &PodUid, mut packed: Packed) {
-        let Some(pod) = packed.open() else { return };
-        packed.lend();
+    pub(crate) fn add_pod(&mut self, uid: &PodUid, packed: Packed, pod: &Arc<api::Pod>) {
         let before = self.pods.remove(uid);
         let given = before.as_ref().map_or_else(|| self.now(), |it| it.given);
         let details = before.map(|it| it.details).unwrap_or_default();
-        let read_only = plugin::read_only(&pod);
-        let known = Known { pod: packed, phase: phase(&pod), read_only, details, given, ending: false };
+        let read_only = plugin::read_only(pod);
+        if !self.looked {
+            // It will be needed in a moment.
+            packed.keep(pod.clone());
+        }
+        let known = Known { pod: packed, phase: phase(pod), read_only, details, given, ending: false };
         self.pods.insert(uid.clone(), known);
         if self.looked {
             self.tell_pod(uid);
@@ -29,7 +31,7 @@ impl Drive {
 
     /// Looks a pod's volumes up and tells the engine.
     pub(super) fn apply(&mut self, uid: &PodUid) {
-        let Some(known) = self.pods.get_mut(uid).filter(|it| self.looked && !it.ending) else { return };
+        let Some(known) = self.pods.get(uid).filter(|it| self.looked && !it.ending) else { return };
         let Some(pod) = known.pod.open() else { return };
         let given = Given { source: self.source.clone(), version: Version::NONE, phase: known.phase };
         let memory = self.memory.clone();
@@ -53,22 +55,22 @@ impl Drive {
             }
         }
         let before = self.pods.get_mut(uid).map(|it| std::mem::take(&mut it.details)).unwrap_or_default();
-        self.forget_users(uid, before.keys());
-        let mut details: BTreeMap<_, _> =
-            resolved.details.into_iter().map(|it| (it.volume.clone(), Arc::new(it))).collect();
+        self.forget_users(uid, before.iter().map(|it| &it.volume));
+        let mut details: Vec<Arc<Detail>> = resolved.details.into_iter().map(Arc::new).collect();
         // A volume that cannot be looked up at the moment is still the pod's, as long as the pod has it (I-1).
-        for (volume, detail) in before {
-            let place = Place::Publish(volume.clone(), uid.clone());
-            if self.held.contains_key(&place) || self.busy.contains(&place) {
-                details.entry(volume).or_insert(detail);
+        for detail in before {
+            let place = Place::Publish(detail.volume.clone(), uid.clone());
+            let has = self.held.contains(&place) || self.busy.contains(&place);
+            if has && !details.iter().any(|it| it.volume == detail.volume) {
+                details.push(detail);
             }
         }
         // What a pod describes itself is for no other, and nobody need look for who uses it.
-        for (volume, _) in details.iter().filter(|(_, it)| it.persistent.is_some()) {
-            self.users.entry(volume.clone()).or_default().insert(uid.clone());
+        for detail in details.iter().filter(|it| it.persistent.is_some()) {
+            self.users.entry(detail.volume.clone()).or_default().insert(uid.clone());
         }
         if let Some(known) = self.pods.get_mut(uid) {
-            known.details = details;
+            known.details = details.into();
         }
         for (name, warning) in resolved.warnings {
             let text: Arc<str> = format!("volume {name}: {warning}").into();
@@ -94,7 +96,7 @@ impl Drive {
     pub(crate) fn remove_pod(&mut self, uid: &PodUid, containers: Containers) {
         if containers == Containers::Stopped {
             if let Some(known) = self.pods.remove(uid) {
-                self.forget_users(uid, known.details.keys());
+                self.forget_users(uid, known.volumes());
             }
             self.memory.write().unwrap_or_else(PoisonError::into_inner).set_uses(uid, &[]);
         } else if let Some(known) = self.pods.get_mut(uid) {
@@ -111,19 +113,13 @@ impl Drive {
             self.completed = true;
             return;
         }
-        let (was_partial, absent) = {
-            let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
-            (memory.set_partial(false), memory.awaited())
-        };
-        if was_partial {
-            // What has not been told of by now does not exist.
-            let mut pods: Vec<PodUid> = self.pods.keys().cloned().collect();
-            pods.sort();
-            self.apply_all(pods);
-            // That they do not exist is news to whoever was told that they may.
-            for object in absent {
-                self.tell(Event::ObjectChanged(object));
-            }
+        // What has not been told of by now does not exist.
+        let absent = self.memory.write().unwrap_or_else(PoisonError::into_inner).end_partial();
+        // That is news to whoever was told that it may.
+        let pods: BTreeSet<PodUid> = absent.iter().flat_map(|(_, pods)| pods).cloned().collect();
+        self.apply_all(pods);
+        for (object, _) in absent {
+            self.tell(Event::ObjectChanged(object));
         }
         let source = self.source.clone();
         self.tell(Event::SourceComplete { source, version: Version::NONE, containers: Containers::Stopped });
@@ -147,7 +143,7 @@ impl Drive {
         self.apply_all(pods);
     }
 
-    pub(super) fn apply_all(&mut self, pods: Vec<PodUid>) {
+    pub(super) fn apply_all(&mut self, pods: impl IntoIterator<Item = PodUid>) {
         for pod in pods {
             self.apply(&pod);
         }
@@ -158,9 +154,9 @@ impl Drive {
         let mounted = self.engine.mounted_volumes(uid);
         let handed = mounted.into_iter().filter_map(|(name, volume)| {
             let place = Place::Publish(volume.volume.clone(), uid.clone());
-            let made = self.held.get(&place)?.clone();
+            let made = self.held.get(&place)?;
             let known = self.pods.get(uid)?;
-            let detail = known.details.get(&volume.volume)?;
+            let detail = known.detail(&volume.volume)?;
             // A pod may name one volume twice, once to write and once only to read.
             let access = match known.access(&name) {
                 Access::ReadOnly => Access::ReadOnly,
@@ -178,7 +174,7 @@ impl Drive {
     }
 
     /// The names of a pod's volumes, for explaining each.
-    pub(crate) fn volume_names(&mut self, uid: &PodUid) -> Vec<windlass_core::ids::OuterName> {
+    pub(crate) fn volume_names(&self, uid: &PodUid) -> Vec<windlass_core::ids::OuterName> {
         let pod = self.pod(uid);
         let volumes = pod.iter().filter_map(|it| it.spec.as_ref()?.volumes.as_ref()).flatten();
         volumes.map(|it| it.name.as_str().into()).collect()

@@ -14,8 +14,8 @@ use crate::view::{self, Clock};
 
 impl Drive {
     /// A pod as it was given.
-    pub(crate) fn pod(&mut self, uid: &PodUid) -> Option<Arc<api::Pod>> {
-        self.pods.get_mut(uid)?.pod.open()
+    pub(crate) fn pod(&self, uid: &PodUid) -> Option<Arc<api::Pod>> {
+        self.pods.get(uid)?.pod.open()
     }
 
     pub(crate) fn show_pod(&self, uid: &PodUid) -> Option<view::Pod> {
@@ -53,7 +53,7 @@ impl Drive {
     /// Where a pod's volume is, once it is made.
     fn path(&self, uid: &PodUid, volume: &PodVolumeView) -> Option<String> {
         let id = volume.volume.as_ref()?.id.clone();
-        let made = self.held.get(&Place::Publish(id, uid.clone()))?;
-        Some(made.path.to_str()?.to_owned()).filter(|it| !it.is_empty())
+        let path = self.held.path(&Place::Publish(id, uid.clone()))?;
+        Some(path.to_str()?.to_owned()).filter(|it| !it.is_empty())
     }
 }

@@ -144,39 +144,12 @@ impl Directory {
 
     /// As [`Directory::watch`], in another way than the usual.
     pub fn watch_with(path: &Path, node: &Node, config: Config) -> Result<Self, Error> {
-        let (name, node) = (node.name().to_owned(), node.clone());
-        let give = move |give| match give {
-            Give::Object(object) => node.update_object(object),
-            // It was validated by the same rules by which the node takes it.
-            Give::Pod(pod, packed) => _ = node.add_packed(&pod, packed),
-            Give::PodGone(uid) | Give::PodReplaced(uid) => node.remove_pod(&uid),
-            Give::ObjectGone(reference) => node.remove_object(&reference),
-            Give::Complete => node.complete(),
-        };
-        Self::begin(path, Some(&name), config, Box::new(give))
+        Self::read(path, node.name(), config)?.watch(node)
     }
 
-    fn begin(path: &Path, node: Option<&str>, config: Config, sink: Sink) -> Result<Self, Error> {
-        let grace = config.removal_delay.min(REMOVAL_DELAY_MAX);
-        let failed = |source| Error::Watch { path: path.into(), source };
-        let mut files = WatchedFiles::begin(path, choice(grace)).map_err(failed)?;
-        // A manifest that was moved while directories were read would seem to be in none, and its pod to be gone (I-1).
-        let first = files.at_once().map_err(failed)?.ok_or_else(|| Error::Restless { path: path.into() })?;
-        let first = readable(path, first)?;
-        let handle = files.handle();
-        let sink = Arc::new(Mutex::new(Some(sink)));
-        let mut reader = Reader {
-            ledger: Ledger::new(path, node),
-            summary: watch::Sender::default(),
-            sink: sink.clone(),
-            grace,
-            leaving: Vec::new(),
-        };
-        reader.take(first, files.as_of());
-        let summary = reader.summary.subscribe();
-        let thread = std::thread::Builder::new().name("windlass-source".into());
-        thread.spawn(move || reader.run(files)).map_err(Error::Thread)?;
-        Ok(Self { summary, handle, sink })
+    /// Reads the directory for a node of this name, which need not have started yet.
+    pub fn read(path: &Path, node: &str, config: Config) -> Result<Found, Error> {
+        Found::read(path, Some(node), config)
     }
 
     /// What the directory gives, now and whenever that changes.
@@ -187,6 +160,57 @@ impl Directory {
     /// Reads everything once more.
     pub fn reread(&self) {
         self.handle.reread();
+    }
+}
+
+/// What was found in a directory of manifests, before it is given to a node.
+pub struct Found {
+    files: WatchedFiles,
+    ledger: Ledger,
+    grace: Duration,
+}
+
+impl Found {
+    fn read(path: &Path, node: Option<&str>, config: Config) -> Result<Self, Error> {
+        let grace = config.removal_delay.min(REMOVAL_DELAY_MAX);
+        let failed = |source| Error::Watch { path: path.into(), source };
+        let mut files = WatchedFiles::begin(path, choice(grace)).map_err(failed)?;
+        // A manifest that was moved while directories were read would seem to be in none, and its pod to be gone (I-1).
+        let first = files.at_once().map_err(failed)?.ok_or_else(|| Error::Restless { path: path.into() })?;
+        let mut ledger = Ledger::new(path, node);
+        take(&mut ledger, readable(path, first)?);
+        Ok(Self { files, ledger, grace })
+    }
+
+    /// Gives everything to the node, and goes on watching.
+    pub fn watch(self, node: &Node) -> Result<Directory, Error> {
+        let node = node.clone();
+        self.give(Box::new(move |give| match give {
+            Give::Object(object) => node.update_object(object),
+            // It was validated by the same rules by which the node takes it.
+            Give::Pod(pod, packed) => _ = node.add_packed(pod, packed),
+            Give::PodGone(uid) | Give::PodReplaced(uid) => node.remove_pod(&uid),
+            Give::ObjectGone(reference) => node.remove_object(&reference),
+            Give::Complete => node.complete(),
+        }))
+    }
+
+    fn give(self, sink: Sink) -> Result<Directory, Error> {
+        let Self { files, ledger, grace } = self;
+        let sink = Arc::new(Mutex::new(Some(sink)));
+        let mut reader =
+            Reader { ledger, summary: watch::Sender::default(), sink: sink.clone(), grace, leaving: Vec::new() };
+        reader.take(Vec::new(), files.as_of());
+        let (summary, handle) = (reader.summary.subscribe(), files.handle());
+        let thread = std::thread::Builder::new().name("windlass-source".into());
+        thread.spawn(move || reader.run(files)).map_err(Error::Thread)?;
+        Ok(Directory { summary, handle, sink })
+    }
+}
+
+impl std::fmt::Debug for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Found").field("as_of", &self.files.as_of()).finish_non_exhaustive()
     }
 }
 
@@ -245,7 +269,7 @@ fn take(ledger: &mut Ledger, changes: Vec<Change>) {
     for change in changes {
         match change {
             Change::Content { path, bytes } => ledger.content(&path, &bytes),
-            Change::Gone(path) => ledger.gone(&path),
+            Change::Gone { path, .. } => ledger.gone(&path),
             Change::Unreadable { path, trouble } => ledger.unreadable(&path, &trouble.to_string()),
         }
     }
@@ -280,28 +304,35 @@ impl Reader {
 
     /// Takes in what is new about files, and passes on what that amounts to.
     fn take(&mut self, changes: Vec<Change>, as_of: SystemTime) {
-        take(&mut self.ledger, changes);
-        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(sink) = &mut *sink else { return };
-        self.summary.send_if_modified(|summary| {
-            // Until it is complete the node takes nothing away, and says so.
-            let was_complete = summary.complete;
-            let (gives, changed) = self.ledger.settle(summary);
-            // Before anybody sees the summary, so that whoever does finds the node to have what it says.
-            let now = Instant::now();
-            for give in gives {
-                match give {
-                    Give::PodGone(_) | Give::ObjectGone(_) if was_complete => {
-                        self.leaving.push((now + self.grace, give));
-                    }
-                    _ => {
-                        self.leaving.retain(|(_, it)| !it.is_undone_by(&give));
-                        sink(give);
+        let now = Instant::now();
+        // Files that have been missed for long enough are the last: what is in none of the others is believed to be gone.
+        let is_over = |it: &Change| matches!(it, Change::Gone { since, .. } if *since + self.grace <= now);
+        let (missed, changes): (Vec<Change>, Vec<Change>) = changes.into_iter().partition(is_over);
+        let sink = self.sink.clone();
+        let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(sink) = &mut *sink else { return take(&mut self.ledger, changes) };
+        let Self { ledger, summary, leaving, grace, .. } = self;
+        summary.send_if_modified(|summary| {
+            let mut changed = false;
+            for (changes, believed) in [(changes, now + *grace), (missed, now)] {
+                take(ledger, changes);
+                // Until it is complete the node takes nothing away, and says so.
+                let was_complete = summary.complete;
+                let (gives, settled) = ledger.settle(summary);
+                changed |= settled;
+                // Before anybody sees the summary, so that whoever does finds the node to have what it says.
+                for give in gives {
+                    match give {
+                        Give::PodGone(_) | Give::ObjectGone(_) if was_complete => leaving.push((believed, give)),
+                        _ => {
+                            leaving.retain(|(_, it)| !it.is_undone_by(&give));
+                            sink(give);
+                        }
                     }
                 }
             }
-            if self.ledger.is_whole() {
-                for (_, give) in self.leaving.extract_if(.., |(at, _)| *at <= now) {
+            if ledger.is_whole() {
+                for (_, give) in leaving.extract_if(.., |(at, _)| *at <= now) {
                     sink(give);
                 }
             }

@@ -104,8 +104,8 @@ pub(crate) struct Ledger {
     touched: BTreeSet<Key>,
     /// Pods that are in force by their names, with their uids.
     named: BTreeMap<Key, (Place, PodUid)>,
-    /// The same by uid, of which each may have one.
-    bearers: BTreeMap<PodUid, BTreeSet<Key>>,
+    /// The same by uid, of which each may have one: mostly there is one pod for each.
+    bearers: BTreeMap<PodUid, Vec<Key>>,
     /// What the node has been given.
     pods: BTreeMap<PodUid, (Key, Packed)>,
     objects: BTreeMap<Reference, Object>,
@@ -240,7 +240,7 @@ impl Ledger {
                 false => Give::PodGone(uid),
             });
         let gone: Vec<Give> = gone.collect();
-        let pods = changes.pods.into_iter().filter_map(|(_, mut packed)| Some(Give::Pod(packed.open()?, packed)));
+        let pods = changes.pods.into_iter().filter_map(|(_, packed)| Some(Give::Pod(packed.open()?, packed)));
         gives.extend(pods);
         self.close();
         gives.extend(gone);
@@ -260,12 +260,12 @@ impl Ledger {
         (gives, changed)
     }
 
-    /// The node knows of the pods that were read, and nobody looks into them here.
+    /// The node is about to be told of the pods that were read, and nobody looks into them here.
     fn close(&mut self) {
         for path in std::mem::take(&mut self.open) {
-            for item in self.files.get_mut(&path).and_then(|it| it.good.as_mut()).into_iter().flatten() {
-                if let Value::Pod(_, packed) = &mut item.value {
-                    packed.close();
+            for item in self.files.get(&path).and_then(|it| it.good.as_ref()).into_iter().flatten() {
+                if let Value::Pod(_, packed) = &item.value {
+                    packed.lend();
                 }
             }
         }
@@ -306,12 +306,12 @@ impl Ledger {
     fn bear(&mut self, key: Key, now: Option<(Place, PodUid)>, changes: &mut Changes) {
         if let Some((_, uid)) = self.named.remove(&key) {
             if let Some(bearers) = self.bearers.get_mut(&uid) {
-                bearers.remove(&key);
+                bearers.retain(|it| *it != key);
             }
             changes.uids.insert(uid);
         }
         if let Some((place, uid)) = now {
-            self.bearers.entry(uid.clone()).or_default().insert(key.clone());
+            self.bearers.entry(uid.clone()).or_insert_with(|| Vec::with_capacity(1)).push(key.clone());
             changes.uids.insert(uid.clone());
             self.named.insert(key, (place, uid));
         }
@@ -343,14 +343,13 @@ impl Ledger {
             summary.drop_pod(key.name(), &uid);
         }
         match now {
-            Some((key, mut pod)) => {
+            Some((key, pod)) => {
                 if before.as_ref().is_none_or(|(other, _)| *other != key) {
                     summary.add_pod(key.name(), &uid);
                 }
                 if before.is_none_or(|(_, before)| before != pod) {
                     changes.pods.push((key.clone(), pod.clone()));
                 }
-                pod.close();
                 self.pods.insert(uid, (key, pod));
             }
             None => changes.pods_gone.extend(before.map(|(key, _)| (uid, key))),
@@ -362,7 +361,7 @@ impl Ledger {
         let mut problems = Vec::new();
         for (key, pod) in self.pods.values() {
             let Some((place, _)) = self.named.get(key) else { continue };
-            let Some(pod) = pod.clone().open() else { continue };
+            let Some(pod) = pod.open() else { continue };
             for (reference, field) in validate::references(&pod) {
                 if !self.objects.contains_key(&reference) {
                     let message = format!("{field}: there is no {reference} in these manifests");

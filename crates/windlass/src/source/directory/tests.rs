@@ -35,7 +35,7 @@ impl Case {
         }
         let (sender, given) = channel();
         let give = move |give| _ = sender.send(give);
-        let source = Directory::begin(&root, Some("node-1"), config, Box::new(give)).unwrap();
+        let source = Directory::read(&root, "node-1", config).unwrap().give(Box::new(give)).unwrap();
         Self { home, source, given, world: BTreeSet::new(), history: Vec::new() }
     }
 
@@ -162,6 +162,41 @@ fn with_a_delay_nothing_goes_before_it_is_over() {
     assert!(!case.history.iter().any(|it| it.starts_with('-')), "{:?}", case.history);
 }
 
+#[test]
+fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
+    let (sender, given) = channel();
+    let give = move |give| _ = sender.send(give);
+    let grace = Duration::from_secs(60 * 60);
+    let mut reader = Reader {
+        ledger: Ledger::new(Path::new("/manifests"), None),
+        summary: watch::Sender::default(),
+        sink: Arc::new(Mutex::new(Some(Box::new(give)))),
+        grace,
+        leaving: Vec::new(),
+    };
+    let content = |path: &str, pods: &[&str]| Change::Content {
+        path: path.into(),
+        bytes: pods.iter().map(|it| pod(it)).collect::<String>().into_bytes(),
+    };
+    let gone = |path: &str, since| Change::Gone { path: path.into(), since };
+    let uids = |gives: Vec<Give>| -> Vec<String> {
+        let gone = gives.into_iter().filter_map(|it| if let Give::PodGone(uid) = it { Some(uid) } else { None });
+        gone.map(|it| it.to_string()).collect()
+    };
+    let (now, as_of) = (Instant::now(), SystemTime::now());
+    let Some(before) = now.checked_sub(grace) else { return eprintln!("skipped: this machine has just started") };
+    let files = vec![content("1.yaml", &["a"]), content("2.yaml", &["b"]), content("3.yaml", &["c", "d"])];
+    reader.take(files, as_of);
+    assert_eq!(uids(given.try_iter().collect()), [""; 0]);
+    // The first was missed an hour ago and has no more to wait; the second just now, and so has what left the third.
+    reader.take(vec![gone("1.yaml", before), gone("2.yaml", now), content("3.yaml", &["c"])], as_of);
+    assert_eq!(uids(given.try_iter().collect()), ["a"]);
+    // What left one file is in another by the time that it is believed.
+    reader.take(vec![gone("3.yaml", before), content("4.yaml", &["c"])], as_of);
+    assert_eq!(uids(given.try_iter().collect()), [""; 0]);
+    assert_eq!(reader.leaving.len(), 2);
+}
+
 /// I-1.
 #[test]
 fn nothing_goes_while_there_is_a_file_of_which_nothing_is_known() {
@@ -230,7 +265,7 @@ fn a_directory_that_kubernetes_keeps_current_can_be_the_source() {
     symlink("..data/a.yaml", root.join("a.yaml")).unwrap();
     let (sender, given) = channel();
     let give = move |give| _ = sender.send(give);
-    let source = Directory::begin(&root, None, SOON, Box::new(give)).unwrap();
+    let source = Found::read(&root, None, SOON).unwrap().give(Box::new(give)).unwrap();
     let mut case = Case { home, source, given, world: BTreeSet::new(), history: Vec::new() };
     case.until(&["a", "complete"]);
     case.write("..2026_2/a.yaml", &(pod("a") + &pod("b")));
@@ -278,10 +313,10 @@ fn a_conflict_lasts_until_one_of_the_two_is_removed() {
 #[test]
 fn a_directory_that_is_not_there_is_refused_by_name() {
     let home = tempfile::tempdir().unwrap();
-    let error = Directory::begin(&home.path().join("x"), None, SOON, Box::new(|_| {})).unwrap_err();
+    let error = Found::read(&home.path().join("x"), None, SOON).unwrap_err();
     assert!(matches!(&error, Error::Unreadable { path, .. } if path.ends_with("x")), "{error}");
     write(&home.path().join("file"), "");
-    assert!(Directory::begin(&home.path().join("file"), None, SOON, Box::new(|_| {})).is_err());
+    assert!(Found::read(&home.path().join("file"), None, SOON).is_err());
     assert!(check(&home.path().join("x")).is_err());
 }
 
@@ -293,7 +328,7 @@ fn nothing_happens_while_nothing_changes() {
     write(&root.join("deep/a.yaml"), &pod("a"));
     let (sender, given) = channel();
     let give = move |_| _ = sender.send(rustix::thread::gettid());
-    let _source = Directory::begin(&root, None, SOON, Box::new(give)).unwrap();
+    let _source = Found::read(&root, None, SOON).unwrap().give(Box::new(give)).unwrap();
     write(&root.join("b.yaml"), &pod("b"));
     let here = rustix::thread::gettid();
     // The first is given by whoever began, the rest by the thread that watches.

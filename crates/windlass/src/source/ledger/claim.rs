@@ -1,6 +1,6 @@
 //! Who defines an object, and who of them is in force.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 /// A place where an object is defined. Those of one file are next to each other, in the order of the file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -12,14 +12,18 @@ pub(super) struct Place {
 /// All places where one object is defined.
 #[derive(Debug, Default)]
 pub(super) struct Claim {
-    places: BTreeSet<Place>,
+    /// In order. Mostly there is one, and of claims there are as many as objects: room for one then.
+    places: Vec<Place>,
     /// The file that is in force.
     holder: Option<Arc<Path>>,
 }
 
 impl Claim {
     pub(super) fn add(&mut self, place: Place) {
-        self.places.insert(place);
+        if let Err(index) = self.places.binary_search(&place) {
+            self.places.reserve_exact(1);
+            self.places.insert(index, place);
+        }
     }
 
     /// This file does not define it any more.

@@ -1,0 +1,145 @@
+//! What is made, by where it is wanted and by its path. Of a path there is one copy, for there are many.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use windlass_core::{event::Place, operation::Proof};
+
+use crate::plugin::{Made, What};
+
+#[derive(Default)]
+pub(super) struct Held {
+    entries: HashMap<Place, Box<Entry>>,
+    /// The places whose paths must not be mounted over, or are mounts themselves.
+    watched: HashMap<Arc<Path>, Place>,
+}
+
+/// As [`Made`].
+struct Entry {
+    proof: Proof,
+    what: Kind,
+    path: Arc<Path>,
+    refresh_at: Option<SystemTime>,
+}
+
+/// As [`What`].
+enum Kind {
+    Mount(Arc<Path>),
+    Directory,
+    Host,
+}
+
+impl Held {
+    pub(super) fn contains(&self, place: &Place) -> bool {
+        self.entries.contains_key(place)
+    }
+
+    pub(super) fn get(&self, place: &Place) -> Option<Made> {
+        let Entry { proof, what, path, refresh_at } = &**self.entries.get(place)?;
+        let what = match what {
+            Kind::Mount(path) => What::Mount(path.to_path_buf()),
+            Kind::Directory => What::Directory,
+            Kind::Host => What::Host,
+        };
+        Some(Made { proof: *proof, what, path: path.to_path_buf(), refresh_at: *refresh_at })
+    }
+
+    pub(super) fn proof(&self, place: &Place) -> Option<Proof> {
+        self.entries.get(place).map(|it| it.proof)
+    }
+
+    /// The path that a container is given.
+    pub(super) fn path(&self, place: &Place) -> Option<&Path> {
+        self.entries.get(place).map(|it| &*it.path)
+    }
+
+    /// Where a mount would be that changes what was made there, and whether what was made is no mount itself.
+    pub(super) fn watched(&self, place: &Place) -> Option<(&Path, bool)> {
+        let entry = self.entries.get(place)?;
+        match &entry.what {
+            Kind::Mount(path) => Some((path, false)),
+            Kind::Directory => Some((&entry.path, true)),
+            Kind::Host => None,
+        }
+    }
+
+    /// The place that a mount at this path is about.
+    pub(super) fn at(&self, path: &Path) -> Option<&Place> {
+        self.watched.get(path)
+    }
+
+    pub(super) fn insert(&mut self, place: Place, made: &Made) {
+        self.remove(&place);
+        let path: Arc<Path> = made.path.as_path().into();
+        let what = match &made.what {
+            What::Mount(mount) if *mount == made.path => Kind::Mount(path.clone()),
+            What::Mount(mount) => Kind::Mount(mount.as_path().into()),
+            What::Directory => Kind::Directory,
+            What::Host => Kind::Host,
+        };
+        match &what {
+            Kind::Mount(path) => _ = self.watched.insert(path.clone(), place.clone()),
+            Kind::Directory => _ = self.watched.insert(path.clone(), place.clone()),
+            Kind::Host => {}
+        }
+        self.entries.insert(place, Box::new(Entry { proof: made.proof, what, path, refresh_at: made.refresh_at }));
+    }
+
+    pub(super) fn remove(&mut self, place: &Place) {
+        // Another may have the same path by now.
+        let watched = self.watched(place).map(|(path, _)| PathBuf::from(path));
+        if let Some(path) = watched.filter(|it| self.watched.get(it.as_path()) == Some(place)) {
+            self.watched.remove(path.as_path());
+        }
+        self.entries.remove(place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(volume: &str) -> Place {
+        Place::Publish(volume.into(), "pod".into())
+    }
+
+    fn made(what: What, path: &str) -> Made {
+        let proof = Proof { mount_id: 1, device: 2, root: 3, kind: 4 };
+        Made { proof, what, path: path.into(), refresh_at: Some(SystemTime::UNIX_EPOCH) }
+    }
+
+    #[test]
+    fn what_is_held_comes_back_as_it_was() {
+        let mut held = Held::default();
+        for (volume, made) in [
+            ("a", made(What::Mount("/a".into()), "/a")),
+            ("b", made(What::Mount("/b".into()), "/b/mount")),
+            ("c", made(What::Directory, "/c")),
+            ("d", made(What::Host, "/d")),
+        ] {
+            held.insert(place(volume), &made);
+            assert_eq!(held.get(&place(volume)), Some(made));
+        }
+        assert_eq!(held.watched(&place("b")), Some((Path::new("/b"), false)));
+        assert_eq!(held.watched(&place("c")), Some((Path::new("/c"), true)));
+        assert_eq!(held.watched(&place("d")), None);
+        assert_eq!(held.path(&place("b")), Some(Path::new("/b/mount")));
+    }
+
+    #[test]
+    fn a_path_is_that_of_whoever_had_it_last_until_it_is_gone() {
+        let mut held = Held::default();
+        held.insert(place("a"), &made(What::Directory, "/x"));
+        held.insert(place("b"), &made(What::Directory, "/x"));
+        held.remove(&place("a"));
+        assert_eq!(held.at(Path::new("/x")), Some(&place("b")));
+        held.insert(place("b"), &made(What::Directory, "/y"));
+        assert_eq!((held.at(Path::new("/x")), held.at(Path::new("/y"))), (None, Some(&place("b"))));
+        held.remove(&place("b"));
+        assert!(held.entries.is_empty() && held.watched.is_empty());
+    }
+}
