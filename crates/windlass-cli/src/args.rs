@@ -60,9 +60,9 @@ pub(crate) enum Color {
 pub(crate) enum Command {
     /// Run the daemon on a directory of manifests
     Run(Box<Settings>),
-    /// List pods, volumes, mounts, operations or the node
+    /// List pods, volumes, mounts, drivers, operations or the node
     Get(Get),
-    /// Show everything about a pod, a volume or the node
+    /// Show everything about a pod, a volume, a driver or the node
     Describe(Describe),
     /// Say why the volumes of a pod are not mounted, and what to do
     Explain(Explain),
@@ -165,6 +165,9 @@ pub(crate) enum Resource {
     /// Volumes as pods have them
     #[value(alias = "mount")]
     Mounts,
+    /// CSI drivers that are registered, or that volumes wait for
+    #[value(alias = "driver")]
+    Drivers,
     /// Work that runs
     #[value(alias = "operation", alias = "op", alias = "ops")]
     Operations,
@@ -229,6 +232,9 @@ pub(crate) enum Described {
     /// A volume of this node, and the pods that use it
     #[value(alias = "volumes", alias = "vol")]
     Volume,
+    /// A CSI driver, what it can do, and its volumes
+    #[value(alias = "drivers")]
+    Driver,
     /// The daemon, and what is wrong with its manifests
     #[value(alias = "nodes", alias = "no")]
     Node,

@@ -170,6 +170,8 @@ impl Daemon {
             .source_name(&format!("manifests in {}", config.manifests.display()))
             .state_directory(&config.state)
             .runtime_directory(&config.runtime)
+            .driver_registry(&config.driver_registry)
+            .driver_deadline(config.driver_timeout)
             .keep_terminated(config.keep_terminated)
             .give_memory_back()
             .limits(limits);

@@ -268,6 +268,8 @@ obstacles! {
     AbilityMissing;
     /// A name, key or path in the pod or in an object that it names cannot be used.
     InputInvalid;
+    /// A driver said that something was done, and it was not, or its answer makes no sense.
+    DriverLied;
 }
 
 /// What identifies a mount, so that it can be told from another one at the same place (I-4).

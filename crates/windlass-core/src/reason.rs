@@ -139,6 +139,8 @@ codes! {
     AbilityMissing = "This node lacks a program, or an ability of its kernel, that the volume needs.", "Install the program, or load the kernel module, that the message names.";
     /// An operation failed because of something as it is written.
     InputInvalid = "A name, key, path or option that the volume is made from cannot be used.", "Correct the pod, or the object that the message names.";
+    /// An operation failed because a driver's word was not true.
+    DriverLied = "A driver said that something was done, and it was not, or its answer makes no sense.", "Look at the driver's log and version; what it left is undone as far as it lets us.";
 
     /// A stage or publish waits for the volume's earlier step.
     NotAttached = "The pod's mount waits until the volume is attached.", "See the reason that follows.";

@@ -40,6 +40,8 @@ pub struct VolumeView {
     pub id: VolumeId,
     /// Its kind.
     pub plugin: PluginName,
+    /// The driver that it is of.
+    pub driver: Option<DriverName>,
     /// Whether it is attached.
     pub attach: StepView,
     /// Whether it is staged.

@@ -147,6 +147,7 @@ impl Engine {
         VolumeView {
             id: volume.id().clone(),
             plugin: volume.spec.plugin.clone(),
+            driver: volume.spec.driver.clone(),
             attach: step_view(&volume.attach),
             stage: step_view(&volume.stage),
             size_bytes: volume.size_bytes,

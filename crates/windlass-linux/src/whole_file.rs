@@ -132,9 +132,17 @@ fn ours() -> String {
     format!("{UNFINISHED}{}-", std::process::id())
 }
 
+/// The mode of files that everybody may read.
+const READABLE: Mode = Mode::from_bits_retain(0o644);
+
 /// Makes these the contents of a file.
 pub fn write(directory: &Place, name: &Name, contents: &[u8], survives: Survives) -> Result<(), Error> {
     write_observed(directory, name, contents, survives, &mut |_| {})
+}
+
+/// As [`write()`], but everybody may read the file, whatever the umask.
+pub fn write_readable(directory: &Place, name: &Name, contents: &[u8], survives: Survives) -> Result<(), Error> {
+    replace(directory, name, contents, READABLE, survives, &mut |_| {})
 }
 
 /// As [`write()`], and tells of every step before it is taken. Tests end the process there.
@@ -145,14 +153,28 @@ pub fn write_observed(
     survives: Survives,
     before: &mut dyn FnMut(Step),
 ) -> Result<(), Error> {
+    replace(directory, name, contents, WRITTEN, survives, before)
+}
+
+fn replace(
+    directory: &Place,
+    name: &Name,
+    contents: &[u8],
+    mode: Mode,
+    survives: Survives,
+    before: &mut dyn FnMut(Step),
+) -> Result<(), Error> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let unfinished = PathBuf::from(format!("{}{}", ours(), NEXT.fetch_add(1, Ordering::Relaxed)));
     let path = directory.path().join(name.as_path());
     let write = |source| Error::Write { path: path.clone(), source };
     before(Step::Make);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
-    let file = open_beneath(directory, &unfinished, flags, WRITTEN, Mounts::Refuse).map_err(write)?;
+    let file = open_beneath(directory, &unfinished, flags, mode, Mounts::Refuse).map_err(write)?;
     let written = (|| {
+        if mode != WRITTEN {
+            rustix::fs::fchmod(&file, mode)?;
+        }
         before(Step::Write);
         write_all(&file, contents)?;
         if survives == Survives::PowerLoss {

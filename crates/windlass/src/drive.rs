@@ -2,6 +2,7 @@
 //! next message or the engine's next deadline. It does nothing that can block.
 
 mod disk;
+mod drivers;
 mod held;
 mod lanes;
 mod operations;
@@ -347,7 +348,11 @@ impl Drive {
                 Change::PodReleased(pod)
             }
             Notice::Synced => Change::Synced,
-            Notice::InUseChanged { version } => Change::InUse { version },
+            Notice::InUseChanged { version } => {
+                // Whoever asks is told this set from now on.
+                self.tell(Event::InUseReported { version });
+                Change::InUse { version }
+            }
             Notice::ExpansionEnded { volume, verdict } => Change::Expansion { volume, verdict },
         };
         // Nobody need listen.

@@ -24,7 +24,7 @@ use windlass_linux::{name::Name, ownership, remove, whole_file::Survives};
 use crate::{
     catalogue::Kind,
     layout::{self, Home, Slot},
-    plugin::{self, Attributes, Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What},
+    plugin::{self, Attributes, Failure, Left, Made, Plugin, Publish, Scene, Stage, Statistics, Unpublish, Want, What},
     record::{self, Key, Record, Records, State},
 };
 
@@ -148,8 +148,8 @@ impl Executor {
             let unsettled = Record { state, ..record.clone() };
             self.write(&key, &unsettled, Survives::Crash).map_err(|it| told(it.nothing_left()))?;
         }
-        let (uid, access, after) = (request.pod, request.access, request.after);
-        let task = Publish { spec, slot: &slot, home: &home, uid, want, access, after };
+        let (uid, access, after, label) = (request.pod, request.access, request.after, request.label.as_deref());
+        let task = Publish { spec, slot: &slot, home: &home, uid, want, access, after, label };
         let published = plugin.publish(&self.scene, &task).and_then(|made| {
             self.check(&made)?;
             Ok(made)
@@ -207,7 +207,7 @@ impl Executor {
         let state = before.as_ref().map_or(State::Intent { made: None }, |it| it.intent(&self.boot));
         let intent = self.record(spec, state, label.clone(), kept.clone());
         self.write(&key, &intent, Survives::PowerLoss).map_err(told)?;
-        let task = Stage { spec, want, access: want.access(), after };
+        let task = Stage { spec, want, access: want.access(), after, label: label.as_deref() };
         let staged = plugin.stage(&self.scene, &task).and_then(|made| {
             self.check(&made)?;
             Ok(made)
@@ -271,6 +271,14 @@ impl Executor {
         match plugin_of(spec)?.expand(&self.scene, spec, want, to_bytes)? {
             Some(size_bytes) => Ok(Ended::done(Done::Expanded { size_bytes })),
             None => Err(Failure::refused(Cause::NotSupported, "there is nothing to grow on this node")),
+        }
+    }
+
+    /// How full a volume is.
+    pub(crate) fn statistics(&self, want: &Want, made: &Made) -> Result<Statistics, Failure> {
+        match plugin::of(want.detail.kind) {
+            Some(plugin) => plugin.statistics(&self.scene, want, made),
+            None => Err(Failure::refused(Cause::NotSupported, "nobody knows how full it is")),
         }
     }
 

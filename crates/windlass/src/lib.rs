@@ -52,6 +52,7 @@ pub mod token;
 pub mod resolve;
 
 pub mod catalogue;
+pub mod csi;
 pub mod defaults;
 pub mod manifest;
 pub mod quantity;

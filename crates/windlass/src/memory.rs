@@ -281,6 +281,11 @@ impl Memory {
         }
     }
 
+    /// The pods that use an object or wait for it.
+    pub fn users(&self, object: &Reference) -> Vec<PodUid> {
+        self.dependents.of(&ObjectName::from(object))
+    }
+
     /// The pod turned out to use these objects, and no longer what it used before.
     pub fn set_uses(&mut self, pod: &PodUid, objects: &[ObjectName]) {
         self.dependents.set(pod, objects);
@@ -333,6 +338,10 @@ impl Objects for Memory {
 
     fn node(&self, name: &str) -> Lookup<Arc<Node>> {
         self.find(Kind::Node, "", name, |it| if let Object::Node(it) = it { Some(it) } else { None })
+    }
+
+    fn attachment(&self, name: &str) -> Lookup<Arc<VolumeAttachment>> {
+        self.find(Kind::Attachment, "", name, |it| if let Object::Attachment(it) = it { Some(it) } else { None })
     }
 
     fn version(&self, object: &Reference) -> Lookup<u64> {

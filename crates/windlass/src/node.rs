@@ -39,6 +39,7 @@ use windlass_linux::{
 
 use crate::{
     catalogue::Catalogue,
+    csi::{self, Drivers},
     defaults,
     drive::{Drive, Message, Parts},
     executor::Executor,
@@ -47,7 +48,7 @@ use crate::{
     memory::{Memory, Object},
     objects::Reference,
     packed::Packed,
-    plugin::{self, Attributes, Made, Scene},
+    plugin::{self, Attributes, Made, Scene, Statistics},
     record::Records,
     resolve::{self, Settings},
     tell::{self, Tell},
@@ -193,6 +194,18 @@ pub enum Change {
     Event(tell::Event),
     /// Nothing of this pod is left.
     PodReleased(PodUid),
+    /// A CSI driver came, came again, or went.
+    Driver {
+        /// Its name.
+        name: Arc<str>,
+        /// Whether it is registered now.
+        registered: bool,
+    },
+    /// A CSI driver could not be registered, or something that is none is where drivers register. It is tried again.
+    DriverRefused {
+        /// What is wrong.
+        text: Arc<str>,
+    },
     /// What was found at start is known.
     Synced,
     /// The set of volumes in use changed.
@@ -281,6 +294,8 @@ pub struct Builder {
     keep_directories: bool,
     gives_memory_back: bool,
     limits: Limits,
+    registry: Option<PathBuf>,
+    driver_deadline: Duration,
 }
 
 impl Builder {
@@ -349,6 +364,19 @@ impl Builder {
         self
     }
 
+    /// Where CSI drivers register: the kubelet's `plugins_registry`. By default nobody looks for drivers, and their volumes
+    /// wait with the reason `DriverMissing`.
+    pub fn driver_registry(mut self, path: impl Into<PathBuf>) -> Self {
+        self.registry = Some(path.into());
+        self
+    }
+
+    /// How long one call of a CSI driver may take before its outcome counts as unknown. The default is two minutes (C-46).
+    pub fn driver_deadline(mut self, deadline: Duration) -> Self {
+        self.driver_deadline = deadline;
+        self
+    }
+
     /// Starts the node: reads what earlier lives left and begins to work on what it is given.
     pub fn start(self) -> Result<Node, StartError> {
         let abilities = Abilities::of_this_kernel();
@@ -369,11 +397,25 @@ impl Builder {
         let (changes, first) = broadcast::channel(4096);
         // Weak: a call that hangs keeps what it works with, and must not keep the stream of changes open.
         let listeners = changes.downgrade();
+        let (inbox, messages) = channel();
+        let drivers = match &self.registry {
+            None => Drivers::none(),
+            Some(registry) => {
+                let inbox: Sender<Message> = inbox.clone();
+                let tell = move |news| drop(inbox.send(Box::new(move |drive: &mut Drive| drive.driver_news(news))));
+                let begun = Drivers::begin(registry, self.driver_deadline, tell);
+                begun.map_err(|source| StartError::File {
+                    what: format!("look for drivers in {}", registry.display()),
+                    source,
+                })?
+            }
+        };
         let scene = Scene {
             layout,
             watch: Watch::begin().map_err(StartError::Watch)?,
             objects: memory.clone(),
             tokens: token::Cache::new(self.tokens),
+            drivers,
             tell: Tell::new(move |event| {
                 if let Some(listeners) = listeners.upgrade() {
                     let _ = listeners.send(Change::Event(event));
@@ -391,7 +433,6 @@ impl Builder {
             seed: key[0],
         });
         let workers = Workers::new("windlass-work", self.limits);
-        let (inbox, messages) = channel();
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = Arc::new(wake.map_err(|errno| file("make an eventfd", errno))?);
         watch_mounts(executor.clone(), wake.clone(), inbox.clone())?;
@@ -432,6 +473,8 @@ impl Node {
             keep_directories: false,
             gives_memory_back: false,
             limits: Limits::default(),
+            registry: None,
+            driver_deadline: csi::DEADLINE_DEFAULT,
         }
     }
 
@@ -559,6 +602,37 @@ impl Node {
         if proven.len() == count { Ok(proven) } else { Err(proven) }
     }
 
+    /// How full the volumes of the pod are that are mounted now, by name; as an error why that is not known. Each is asked
+    /// on a thread of its own, so that one that hangs holds up no other.
+    pub async fn statistics(&self, pod: &PodUid) -> Vec<(OuterName, Result<Statistics, String>)> {
+        let uid = pod.clone();
+        let mounted = self.ask(move |drive| drive.measurable(&uid)).await.unwrap_or_default();
+        let mut asked = Vec::new();
+        for (name, want, made) in mounted {
+            let (sender, receiver) = oneshot::channel();
+            let executor = self.0.executor.clone();
+            let lane = Lane::from(format!("statistics {}", want.detail.volume).as_str());
+            let started = self.0.workers.run(&lane, move || {
+                let _ = sender.send(executor.statistics(&want, &made).map_err(|failure| failure.to_string()));
+            });
+            asked.push((name, started.map(|_| receiver)));
+        }
+        let mut all = Vec::new();
+        for (name, asked) in asked {
+            let answer = match asked {
+                Ok(answer) => answer.await.unwrap_or_else(|_| Err("the question broke off".into())),
+                Err(error) => Err(plugin::chain(&error)),
+            };
+            all.push((name, answer));
+        }
+        all
+    }
+
+    /// The CSI drivers that are registered, by name.
+    pub fn drivers(&self) -> Vec<csi::Registered> {
+        self.0.executor.scene.drivers.all()
+    }
+
     /// The groups that the pod's volumes bring besides its own (E-37).
     pub async fn groups(&self, pod: &PodUid) -> Vec<i64> {
         let uid = pod.clone();
@@ -615,6 +689,11 @@ impl Node {
     /// All volumes as they are shown, sorted by name.
     pub async fn show_volumes(&self) -> Vec<view::Volume> {
         self.ask(|drive| drive.show_volumes()).await.unwrap_or_default()
+    }
+
+    /// The CSI drivers that are registered, and those that volumes wait for, as they are shown, sorted by name.
+    pub async fn show_drivers(&self) -> Vec<view::Driver> {
+        self.ask(|drive| drive.show_drivers()).await.unwrap_or_default()
     }
 
     /// The operations that run, oldest first, as they are shown.

@@ -5,7 +5,7 @@
 
 use k8s_openapi::api::{
     core::v1::{Node, PersistentVolume, PersistentVolumeClaim},
-    storage::v1::CSIDriver,
+    storage::v1::{CSIDriver, VolumeAttachment},
 };
 use std::{collections::BTreeSet, fmt, sync::Arc};
 use windlass_core::ids::ObjectName;
@@ -149,6 +149,9 @@ pub trait Objects {
     /// A node.
     fn node(&self, name: &str) -> Lookup<Arc<Node>>;
 
+    /// What says whether a volume is attached.
+    fn attachment(&self, name: &str) -> Lookup<Arc<VolumeAttachment>>;
+
     /// A number that is another whenever the content of the object is another: what a volume that shows the object must
     /// be compared by. It must be the same after a restart, or volumes are compared with their objects once more then.
     ///
@@ -182,6 +185,10 @@ impl<'a, O: Objects + ?Sized> View<'a, O> {
 
     pub(crate) fn node(&mut self, name: &str) -> (Reference, Lookup<Arc<Node>>) {
         (self.touch(Kind::Node, "", name), self.objects.node(name))
+    }
+
+    pub(crate) fn attachment(&mut self, name: &str) -> (Reference, Lookup<Arc<VolumeAttachment>>) {
+        (self.touch(Kind::Attachment, "", name), self.objects.attachment(name))
     }
 
     pub(crate) fn version(&mut self, kind: Kind, namespace: &str, name: &str) -> (Reference, Lookup<u64>) {

@@ -20,7 +20,7 @@ use windlass_core::{
     spec::{Access, VolumeSpec},
 };
 use windlass_linux::{
-    atomic_dir, holders,
+    atomic_dir, block_map, holders,
     mount::{self, UnmountPolicy},
     name::Name,
     remove,
@@ -30,6 +30,7 @@ use windlass_linux::{
 
 use crate::{
     catalogue::Kind,
+    csi::Drivers,
     layout::{self, Home, Layout, Slot},
     memory::Memory,
     payload::Snapshot,
@@ -38,15 +39,19 @@ use crate::{
     token,
 };
 
+pub mod csi;
 pub mod empty_dir;
 pub mod host_path;
 pub mod local;
 pub mod written;
 
+mod group;
 mod proof;
+mod statistics;
 
 use proof::new_mount_proof;
 pub use proof::{directory_proof, mount_proof, mounted, nothing_proof};
+pub use statistics::{Condition, Measure, Statistics};
 
 /// What plugins work with.
 pub struct Scene {
@@ -58,6 +63,8 @@ pub struct Scene {
     pub objects: Arc<RwLock<Memory>>,
     /// Tokens, if anybody gives any.
     pub tokens: token::Cache,
+    /// The CSI drivers.
+    pub drivers: Arc<Drivers>,
     /// Who hears what pods' owners should know.
     pub tell: Tell,
     /// This node's name.
@@ -127,6 +134,8 @@ pub struct Stage<'a> {
     pub access: Access,
     /// What came before.
     pub after: Earlier,
+    /// The SELinux label to mount it with.
+    pub label: Option<&'a str>,
 }
 
 /// A publish to be made.
@@ -145,6 +154,8 @@ pub struct Publish<'a> {
     pub access: Access,
     /// What came before. After a success the pod has the volume: nothing of it may be taken away (E-256).
     pub after: Earlier,
+    /// The SELinux label to mount it with.
+    pub label: Option<&'a str>,
 }
 
 /// A publish to be undone. Only names are known for certain: the pod may be long gone.
@@ -308,6 +319,17 @@ fn explain(
     Err(failure.noting(holders.join(", ")))
 }
 
+/// A device could not be mapped, or its map not taken away.
+fn map_failed(error: &block_map::Error) -> Failure {
+    use block_map::Error;
+    match error {
+        Error::InTheWay { .. } | Error::OtherDevice { .. } | Error::NotALink { .. } => {
+            Failure::in_the_way(chain(error))
+        }
+        _ => Failure::open(error),
+    }
+}
+
 /// An error and what led to it, in one line.
 pub fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
@@ -382,6 +404,11 @@ pub trait Plugin: Send + Sync {
         Ok(None)
     }
 
+    /// How full it is, while a pod has it.
+    fn statistics(&self, _scene: &Scene, _want: &Want, made: &Made) -> Result<Statistics, Failure> {
+        statistics::measure(made)
+    }
+
     /// What is staged on this node, as far as directories and the mount table tell: read at start, for what no record
     /// tells.
     fn staged(&self, _scene: &Scene) -> Result<Vec<(VolumeSpec, Option<Proof>)>, Failure> {
@@ -397,7 +424,7 @@ pub fn of(kind: Kind) -> Option<&'static dyn Plugin> {
         Kind::Secret | Kind::DownwardApi | Kind::ConfigMap | Kind::Projected => &written::Written,
         Kind::LocalVolume => &local::Local,
         Kind::Image => &host_path::Image,
-        Kind::Csi => return None,
+        Kind::Csi => &csi::Csi,
     })
 }
 
@@ -420,7 +447,8 @@ impl Attributes {
             Kind::EmptyDir | Kind::GitRepo => (false, true, true),
             Kind::HostPath => (read_only, false, false),
             Kind::Secret | Kind::DownwardApi | Kind::ConfigMap | Kind::Projected => (true, true, true),
-            Kind::LocalVolume | Kind::Csi => (read_only, !read_only, true),
+            Kind::LocalVolume => (read_only, !read_only, true),
+            Kind::Csi => (read_only, !read_only, false),
             Kind::Image => (true, false, false),
         };
         Self { read_only, managed, relabel }

@@ -6,6 +6,7 @@
 //! mount is answered.
 
 mod affinity;
+mod attachment;
 mod claim;
 mod limits;
 mod migrate;
@@ -38,6 +39,7 @@ use windlass_core::{
     spec::{Access, Capabilities, Identity, Mode, Phase, Pod, PodVolume, Sharing, Use, VolumeSpec, Want},
 };
 
+pub use attachment::Attached;
 pub use refusal::Refusal;
 pub use selinux::Defaults as SelinuxDefaults;
 
@@ -128,6 +130,8 @@ pub struct Detail {
     pub mount_options: Vec<String>,
     /// How large it may grow (E-89): zero is without limit, `None` is not for this kind to say.
     pub size_limit_bytes: Option<u64>,
+    /// What its attacher says of it, if somebody else attaches it.
+    pub attachment: Option<Attached>,
     /// Why no mount of it can succeed at present. What is mounted already stays.
     pub refusal: Option<Refusal>,
 }
@@ -314,6 +318,7 @@ impl<O: Objects + ?Sized> Task<'_, O> {
         let capabilities = self.capabilities(plugin, origin, driver.as_deref());
         let id = volume_id(&self.uid, plugin, &capabilities, origin)?;
         let label = self.label(volume, &definition, driver.as_deref())?;
+        let attachment = self.attachment(origin, &capabilities);
         let mount_options = origin.persistent().map(mount_options).unwrap_or_default();
         let refusal = self.refusal(&definition, plugin, &capabilities, driver.as_deref(), &mount_options);
         let size_limit_bytes = match origin {
@@ -353,6 +358,7 @@ impl<O: Objects + ?Sized> Task<'_, O> {
             migrated: definition.migrated,
             mount_options,
             size_limit_bytes,
+            attachment,
             refusal,
         };
         Ok((Use { spec: Arc::new(spec), access, revision, label }, detail))

@@ -4,6 +4,7 @@
 //! Inner types change freely; here fields are added, and none is renamed or dropped.
 
 pub mod containers;
+mod driver;
 
 use std::fmt;
 
@@ -15,6 +16,8 @@ use windlass_core::{
     snapshot::{OperationView, PodDetail, PodVolumeView, StepView, VolumeView},
     spec::{Life, Mode, Phase},
 };
+
+pub use driver::{Driver, DriverStatus};
 
 /// What `apiVersion` says of every object here.
 pub const API_VERSION: &str = "windlass/v1alpha1";

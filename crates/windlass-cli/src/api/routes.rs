@@ -49,6 +49,7 @@ pub(super) fn router(api: Api) -> Router {
         .route("/pods", get(pods))
         .route("/mounts", get(mounts))
         .route("/volumes", get(volumes))
+        .route("/drivers", get(drivers))
         .route("/operations", get(operations))
         .route("/events", get(events))
         .route("/namespaces/{namespace}/pods", get(pods))
@@ -196,6 +197,14 @@ async fn volumes(listing: Listing, State(api): State<Api>) -> Response {
     list("Volume", node.show_volumes().await)
 }
 
+async fn drivers(listing: Listing, State(api): State<Api>) -> Response {
+    let node = &api.shared.node;
+    if listing.watch {
+        return watch::respond(watch::drivers(node), listing.within, api.stop);
+    }
+    list("Driver", node.show_drivers().await)
+}
+
 async fn operations(listing: Listing, State(api): State<Api>) -> Response {
     let node = &api.shared.node;
     if listing.watch {
@@ -272,6 +281,7 @@ async fn discovery(_: Plain) -> Response {
         resource("pods/containers", "Containers", true, &all[..1]),
         resource("mounts", "Mount", true, &some),
         resource("volumes", "Volume", false, &some),
+        resource("drivers", "Driver", false, &some),
         resource("operations", "Operation", false, &some),
         resource("events", "Event", true, &some),
     ];

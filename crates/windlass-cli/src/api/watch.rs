@@ -201,6 +201,8 @@ impl Touched {
             Change::PodMounted(_)
             | Change::Event(_)
             | Change::InUse { .. }
+            | Change::Driver { .. }
+            | Change::DriverRefused { .. }
             | Change::Leftover { .. }
             | Change::Damaged { .. }
             | Change::DiskUnreadable { .. } => {}
@@ -325,6 +327,33 @@ impl Watched for Volumes {
             volumes.push((group.clone(), volume.map(|it| self.entries(it)).unwrap_or_default()));
         }
         volumes
+    }
+}
+
+/// The CSI drivers. There are few, so all are looked at.
+pub(super) struct Drivers {
+    node: Node,
+    changes: Changes,
+}
+
+pub(super) fn drivers(node: &Node) -> Drivers {
+    Drivers { node: node.clone(), changes: node.changes() }
+}
+
+impl Watched for Drivers {
+    type Object = view::Driver;
+
+    async fn list(&mut self) -> Vec<(String, Entries<view::Driver>)> {
+        let drivers = self.node.show_drivers().await;
+        vec![(ALL.into(), drivers.into_iter().map(|it| (it.metadata.name.clone(), it)).collect())]
+    }
+
+    async fn touched(&mut self) -> Option<Look> {
+        Touched::next(&mut self.changes).await.map(|_| Look::Everywhere)
+    }
+
+    async fn look(&mut self, _: &[String]) -> Vec<(String, Entries<view::Driver>)> {
+        self.list().await
     }
 }
 

@@ -31,6 +31,7 @@ pub(crate) async fn run(command: &Describe, socket: Option<&Path>, look: &Look) 
     let texts = match command.target.resource {
         Described::Pod => pods(&client, &names, command.namespaces.one(), style).await?,
         Described::Volume => volumes(&client, &names, style).await?,
+        Described::Driver => drivers(&client, &names, style).await?,
         Described::Node => {
             let node: view::Node = client.get(&client::node()).await?;
             if let Some(other) = names.iter().find(|it| **it != node.metadata.name) {
@@ -42,6 +43,55 @@ pub(crate) async fn run(command: &Describe, socket: Option<&Path>, look: &Look) 
     };
     output::data(&texts.join("\n\n"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+async fn drivers(client: &Client, names: &[&str], style: Style) -> anyhow::Result<Vec<String>> {
+    let mut drivers = client.get::<List<view::Driver>>(&client::list(None, "drivers")).await?.items;
+    if let Some(name) = names.iter().find(|name| !drivers.iter().any(|it| it.is_called(name))) {
+        let hint = "a driver is known once it has registered or a volume wants it; see `windlass get drivers`";
+        return Err(Failure::new(format!("driver {:?} not found", plain(name))).hints([hint.into()]).into());
+    }
+    drivers.retain(|it| names.is_empty() || names.iter().any(|name| it.is_called(name)));
+    if drivers.is_empty() {
+        output::note("No drivers found.");
+    }
+    let mut volumes = client.get::<List<view::Volume>>(&client::list(None, "volumes")).await?.items;
+    view::Volume::sort(&mut volumes);
+    Ok(drivers.iter().map(|it| describe_driver(it, &volumes, style)).collect())
+}
+
+fn describe_driver(driver: &view::Driver, volumes: &[view::Volume], style: Style) -> String {
+    let status = &driver.status;
+    let some = |text: Option<&str>| text.map_or_else(|| "<none>".to_owned(), plain);
+    let registered = match (status.registered, status.since) {
+        (true, Some(since)) => format!("yes, for {}", age(since, style.now)),
+        (true, None) => "yes".into(),
+        (false, _) => "no: start the driver; its volumes are tried as soon as it registers".into(),
+    };
+    let limit = status.volumes_max.map_or_else(|| "<none>".into(), |it| it.to_string());
+    let mut text = fields(
+        0,
+        &[
+            ("Name", plain(&driver.metadata.name)),
+            ("Registered", registered),
+            ("Endpoint", some(status.endpoint.as_deref())),
+            ("Node ID", some(status.node_id.as_deref())),
+            ("Volume Limit", limit),
+        ],
+    );
+    let lines = |heading: &str, lines: Vec<String>| match lines.is_empty() {
+        true => format!("{heading}:  <none>\n"),
+        false => format!("{heading}:\n{}", lines.iter().map(|it| format!("  {}\n", plain(it))).collect::<String>()),
+    };
+    text.push_str(&lines("Topology", status.topology.iter().map(|(key, value)| format!("{key}={value}")).collect()));
+    text.push_str(&lines("Capabilities", status.capabilities.clone()));
+    let own = volumes.iter().filter(|it| status.volumes.contains(&it.metadata.name));
+    let own = own.map(|it| {
+        let why = it.status.reasons.last().map(|it| format!(": {}", it.message)).unwrap_or_default();
+        format!("{}{why}", it.metadata.name)
+    });
+    text.push_str(&lines("Volumes", own.collect()));
+    text
 }
 
 async fn pods(client: &Client, names: &[&str], namespace: Option<&str>, style: Style) -> anyhow::Result<Vec<String>> {

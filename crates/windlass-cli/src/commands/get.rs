@@ -35,6 +35,7 @@ pub(crate) async fn run(command: &Get, socket: Option<&Path>, look: &Look) -> an
         (Resource::Pods, watch) => question.ask::<view::Pod>(&client, watch).await,
         (Resource::Volumes, watch) => question.ask::<view::Volume>(&client, watch).await,
         (Resource::Mounts, watch) => question.ask::<view::Mount>(&client, watch).await,
+        (Resource::Drivers, watch) => question.ask::<view::Driver>(&client, watch).await,
         (Resource::Operations, watch) => question.ask::<view::Operation>(&client, watch).await,
         (Resource::Events, watch) => question.ask::<view::Event>(&client, watch).await,
         (Resource::Node, false) => question.node(&client).await,

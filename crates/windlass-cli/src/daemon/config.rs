@@ -58,6 +58,11 @@ pub(crate) struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) runtime_directory: Option<PathBuf>,
 
+    /// Look for CSI drivers in this directory, where they register [default: plugins_registry below the root]
+    #[arg(long, value_name = "DIR", help_heading = "Places")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) driver_registry: Option<PathBuf>,
+
     /// The name of this node [default: the name of the host]
     #[arg(long, value_name = "NAME", env = "WINDLASS_NODE_NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,6 +118,11 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) threads_max: Option<usize>,
+
+    /// How long a call of a CSI driver may take before its outcome counts as unknown [default: 2m]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) driver_timeout: Option<Time>,
 
     /// How long to wait at the end for what runs [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
@@ -190,6 +200,8 @@ pub(crate) struct Config {
     pub(crate) socket_group: Option<String>,
     pub(crate) state: PathBuf,
     pub(crate) runtime: PathBuf,
+    pub(crate) driver_registry: PathBuf,
+    pub(crate) driver_timeout: Duration,
     pub(crate) node_name: String,
     pub(crate) keep_terminated: bool,
     pub(crate) source: directory::Config,
@@ -241,6 +253,8 @@ impl Settings {
             socket_group: self.socket_group.or(file.socket_group),
             state_directory: self.state_directory.or(file.state_directory),
             runtime_directory: self.runtime_directory.or(file.runtime_directory),
+            driver_registry: self.driver_registry.or(file.driver_registry),
+            driver_timeout: self.driver_timeout.or(file.driver_timeout),
             node_name: self.node_name.or(file.node_name),
             keep_terminated: self.keep_terminated.or(file.keep_terminated),
             removal_delay: self.removal_delay.or(file.removal_delay),
@@ -284,6 +298,8 @@ impl Settings {
             socket_group: self.socket_group,
             state: absolute(self.state_directory.unwrap_or_else(|| root.join("windlass")))?,
             runtime,
+            driver_registry: absolute(self.driver_registry.unwrap_or_else(|| root.join("plugins_registry")))?,
+            driver_timeout: self.driver_timeout.map_or(windlass::csi::DEADLINE_DEFAULT, |it| it.0),
             node_name: self.node_name.unwrap_or_else(host_name),
             keep_terminated: self.keep_terminated.unwrap_or(false),
             source: directory::Config { removal_delay: self.removal_delay.map_or(usual.removal_delay, |it| it.0) },
@@ -296,6 +312,9 @@ impl Settings {
             once: self.once.then(|| self.timeout.unwrap_or(Duration::from_secs(120))),
             root,
         };
+        if config.driver_timeout.is_zero() {
+            bail!("driver-timeout must be more than nothing");
+        }
         if config.connections_max == 0 || config.threads_max == 0 {
             bail!("connections-max and threads-max must be at least 1");
         }
@@ -346,6 +365,8 @@ impl Config {
             socket_group: self.socket_group.clone(),
             state_directory: Some(self.state.clone()),
             runtime_directory: Some(self.runtime.clone()),
+            driver_registry: Some(self.driver_registry.clone()),
+            driver_timeout: Some(Time(self.driver_timeout)),
             node_name: Some(self.node_name.clone()),
             keep_terminated: Some(self.keep_terminated),
             removal_delay: Some(Time(self.source.removal_delay)),
@@ -393,6 +414,8 @@ fn known() -> Vec<String> {
         socket_group: text(),
         state_directory: path(),
         runtime_directory: path(),
+        driver_registry: path(),
+        driver_timeout: Some(Time(Duration::ZERO)),
         node_name: text(),
         keep_terminated: Some(false),
         removal_delay: Some(Time(Duration::ZERO)),

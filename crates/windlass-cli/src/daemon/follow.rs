@@ -110,6 +110,11 @@ impl Follower {
                 let subject = self.subject(&title, None);
                 tracing::info!(pod = &*title, "{subject}nothing of the pod is left");
             }
+            Change::Driver { name, registered: true } => tracing::info!(driver = &*name, "the driver is registered"),
+            Change::Driver { name, registered: false } => {
+                tracing::warn!(driver = &*name, "the driver is gone; what it has mounted stays");
+            }
+            Change::DriverRefused { text } => tracing::warn!("a driver could not be registered: {}", plain(&text)),
             Change::Synced => tracing::info!("what was on disk is known"),
             Change::InUse { version } => tracing::debug!(version, "the set of volumes in use changed"),
             Change::Expansion { volume, verdict } => match verdict {

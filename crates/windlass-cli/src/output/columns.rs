@@ -223,6 +223,37 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+impl Listed for view::Driver {
+    const KIND: &str = "Driver";
+    const PLURAL: &str = "drivers";
+    const NAMESPACED: bool = false;
+    const HEADINGS: &[&'static str] = &["NAME", "STATUS", "VOLUMES", "NODE ID", "AGE"];
+    const WIDE: &[&'static str] = &["LIMIT", "CAPABILITIES", "ENDPOINT"];
+
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    fn row(&self, scene: &Scene<'_>) -> Vec<Cell> {
+        let driver = &self.status;
+        let status = match driver.registered && !scene.gone {
+            true => Cell::toned("Registered", Tone::Good),
+            false => Cell::toned("Missing", Tone::Bad),
+        };
+        let some = |text: Option<&str>| text.map_or("<none>".to_owned(), str::to_owned);
+        vec![
+            self.metadata.name.as_str().into(),
+            status,
+            driver.volumes.len().to_string().into(),
+            some(driver.node_id.as_deref()).into(),
+            driver.since.map_or_else(|| "<none>".into(), |it| age(it, scene.now)).into(),
+            driver.volumes_max.map_or_else(|| "<none>".into(), |it| it.to_string()).into(),
+            some(Some(driver.capabilities.join(",").as_str()).filter(|it| !it.is_empty())).into(),
+            some(driver.endpoint.as_deref()).into(),
+        ]
+    }
+}
+
 impl Listed for view::Operation {
     const KIND: &str = "Operation";
     const PLURAL: &str = "operations";

@@ -68,6 +68,7 @@ impl Tone {
             | Code::TokenMissing
             | Code::AbilityMissing
             | Code::InputInvalid
+            | Code::DriverLied
             | Code::AttachFailed
             | Code::AttachLimit
             | Code::AttachmentLost

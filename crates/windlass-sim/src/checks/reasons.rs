@@ -144,6 +144,7 @@ impl Judge<'_> {
             | Code::TokenMissing
             | Code::AbilityMissing
             | Code::InputInvalid
+            | Code::DriverLied
                 if !self.failed_so(reason) =>
             {
                 Err("the last attempt did not fail so")

@@ -41,9 +41,15 @@ impl Lanes {
                     _ => self.take_away.clone(),
                 }
             }
+            // A driver that hangs holds up its own volumes alone.
+            Some(Kind::Csi) => match &operation.spec.driver {
+                Some(driver) => Lane::from(format!("{plugin}/{driver}").as_str()),
+                None => Lane::from(plugin),
+            },
             // A projected volume may wait for a token, the others for anything.
-            Some(Kind::GitRepo | Kind::HostPath | Kind::Projected | Kind::LocalVolume | Kind::Csi | Kind::Image)
-            | None => Lane::from(plugin),
+            Some(Kind::GitRepo | Kind::HostPath | Kind::Projected | Kind::LocalVolume | Kind::Image) | None => {
+                Lane::from(plugin)
+            }
         }
     }
 }

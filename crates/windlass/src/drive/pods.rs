@@ -78,6 +78,7 @@ impl Drive {
         }
         let name = resolved.pod.name.clone();
         self.tell(Event::PodApplied(resolved.pod));
+        self.tell_attachments(uid);
         let _ = self.changes.send(Change::Pod { pod: uid.clone(), name });
     }
 

@@ -1,18 +1,61 @@
 //! What is shown of the node's state.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+};
 
 use k8s_openapi::api::core::v1 as api;
 use windlass_core::{
     event::Place,
-    ids::{PodUid, Time, VolumeId},
+    ids::{OuterName, PodUid, Time, VolumeId},
     snapshot::PodVolumeView,
 };
 
 use super::Drive;
-use crate::view::{self, Clock};
+use crate::{
+    csi::Registered,
+    plugin::{Made, Want},
+    view::{self, Clock},
+};
 
 impl Drive {
+    /// The drivers that are registered, and those that volumes of this node want.
+    pub(crate) fn show_drivers(&self) -> Vec<view::Driver> {
+        let mut volumes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let registered: BTreeMap<String, Registered> =
+            self.executor.scene.drivers.all().into_iter().map(|it| (it.driver.name().to_owned(), it)).collect();
+        for name in registered.keys() {
+            volumes.entry(name.clone()).or_default();
+        }
+        for volume in self.engine.snapshot().volumes {
+            if let Some(driver) = &volume.driver {
+                volumes.entry(driver.to_string()).or_default().push(volume.id.to_string());
+            }
+        }
+        let shown = volumes.into_iter().map(|(name, mut volumes)| {
+            volumes.sort();
+            view::Driver::of(&name, registered.get(&name), volumes)
+        });
+        shown.collect()
+    }
+
+    /// What a pod has mounted, with all that is needed to ask how full it is.
+    pub(crate) fn measurable(&mut self, uid: &PodUid) -> Vec<(OuterName, Want, Made)> {
+        let handed = self.hand_out(uid);
+        let Some(known) = self.pods.get_mut(uid) else { return Vec::new() };
+        let Some(pod) = known.pod.open() else { return Vec::new() };
+        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        let wants = handed.into_iter().filter_map(|it| {
+            let Place::Publish(volume, _) = &it.place else { return None };
+            let want = Want::new(&pod, known.detail(volume)?, &memory, &self.settings.node);
+            Some((it.name, want, it.made))
+        });
+        let wants = wants.collect();
+        known.pod.rest();
+        wants
+    }
+
     /// A pod as it was given.
     pub(crate) fn pod(&self, uid: &PodUid) -> Option<Arc<api::Pod>> {
         self.pods.get(uid)?.pod.open()

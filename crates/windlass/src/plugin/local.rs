@@ -9,7 +9,6 @@
 
 mod device;
 mod directory;
-mod group;
 mod raw;
 
 use std::{
@@ -268,6 +267,7 @@ mod tests {
             migrated: false,
             mount_options: Vec::new(),
             size_limit_bytes: None,
+            attachment: None,
             refusal: None,
         };
         Want { pod: Arc::new(Pod::default()), detail: Arc::new(detail), objects: Default::default() }

@@ -50,6 +50,7 @@ impl Case {
             watch: Watch::begin()?,
             objects: Arc::new(RwLock::new(Memory::new([1, 2]))),
             tokens: token::Cache::new(Arc::new(token::NoProvider)),
+            drivers: windlass::csi::Drivers::none(),
             tell: Tell::new(|_| {}),
             node: "node-1".into(),
         };

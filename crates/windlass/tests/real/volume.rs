@@ -80,7 +80,8 @@ impl Volume {
     pub(crate) fn publish(&self, case: &Case, after: Earlier) -> Result<Made, Failure> {
         let Self { spec, slot, want, uid, access, kind: _ } = self;
         let home = &case.scene.layout.home(&slot.pod);
-        self.plugin().publish(&case.scene, &Publish { spec, slot, home, uid, want, access: *access, after })
+        self.plugin()
+            .publish(&case.scene, &Publish { spec, slot, home, uid, want, access: *access, after, label: None })
     }
 
     pub(crate) fn unpublish(&self, case: &Case, made: Option<&Made>) -> Result<(), Failure> {

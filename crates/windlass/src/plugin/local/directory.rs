@@ -19,10 +19,9 @@ use windlass_linux::{
 };
 
 use super::{
-    Failure, Made, Publish, Scene, Unpublish, absolute, foreign, group, left_nothing, mount_proof, mounted, replaced,
-    unmount,
+    Failure, Made, Publish, Scene, Unpublish, absolute, foreign, left_nothing, mount_proof, mounted, replaced, unmount,
 };
-use crate::layout::PRIVATE;
+use crate::{layout::PRIVATE, plugin::group};
 
 /// Gives a directory to a pod.
 pub(super) fn publish(scene: &Scene, task: &Publish<'_>, source: &Place) -> Result<Made, Failure> {

@@ -142,6 +142,7 @@ impl Claimed {
             watch: Watch::begin().unwrap(),
             objects: Arc::clone(&case.scene.objects),
             tokens: token::Cache::new(Arc::new(token::NoProvider)),
+            drivers: windlass::csi::Drivers::none(),
             tell: Tell::new(move |event| listener.lock().unwrap().push(event)),
             node: Arc::clone(&case.scene.node),
         };
@@ -150,13 +151,13 @@ impl Claimed {
 
     pub(crate) fn stage(&self) -> Result<Made, Failure> {
         let Self { spec, want, access, .. } = self;
-        Local.stage(&self.scene, &Stage { spec, want, access: *access, after: Earlier::Nothing })
+        Local.stage(&self.scene, &Stage { spec, want, access: *access, after: Earlier::Nothing, label: None })
     }
 
     pub(crate) fn publish(&self, after: Earlier) -> Result<Made, Failure> {
         let Self { spec, slot, want, uid, access, .. } = self;
         let home = &self.scene.layout.home(&slot.pod);
-        Local.publish(&self.scene, &Publish { spec, slot, home, uid, want, access: *access, after })
+        Local.publish(&self.scene, &Publish { spec, slot, home, uid, want, access: *access, after, label: None })
     }
 
     /// Stages and publishes for the first time.

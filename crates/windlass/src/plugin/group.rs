@@ -17,7 +17,7 @@ use windlass_linux::{
     table::Mount,
 };
 
-use super::{Failure, Publish, Scene, Want};
+use super::{Failure, Publish, Scene, Want, chain};
 use crate::tell::Tell;
 
 /// More threads would be waiting for the same disk.
@@ -53,6 +53,11 @@ pub(super) fn give(scene: &Scene, task: &Publish<'_>, root: &Place, mount: &Moun
         }
         return Ok(());
     }
+    give_all(scene, task, root, group)
+}
+
+/// Gives what was just mounted to the group, as the pod's policy says (P-210).
+pub(super) fn give_all(scene: &Scene, task: &Publish<'_>, root: &Place, group: u32) -> Result<(), Failure> {
     let policy = task.want.pod.spec.as_ref().and_then(|it| it.security_context.as_ref());
     let when = match policy.and_then(|it| it.fs_group_change_policy.as_deref()) {
         Some("OnRootMismatch") => When::OnRootMismatch,
@@ -99,7 +104,7 @@ fn apply(scene: &Scene, task: &Publish<'_>, root: &Place, group: u32, when: When
         let text = format!(
             "{} entries of {shown} could not be given to group {group}, the first: {}",
             summary.failed,
-            super::super::chain(first)
+            chain(first)
         );
         scene.tell.warning(task.uid, "VolumePermissionChangeIncomplete", text);
     }

@@ -1,0 +1,49 @@
+//! Drivers that come and go, and what others say of volumes that they attach.
+
+use super::*;
+use crate::{catalogue, csi::News};
+use windlass_core::ids::DriverName;
+
+impl Drive {
+    /// A driver came, came again or went.
+    pub(crate) fn driver_news(&mut self, news: News) {
+        match news {
+            News::Registered { name, capabilities } => {
+                let driver = DriverName::from(&*name);
+                let can = catalogue::Driver { stage: capabilities.stage_unstage, expand: capabilities.expand };
+                if self.drivers.insert(driver.clone(), can) != Some(can) {
+                    self.apply_users_of(&name);
+                }
+                self.tell(Event::DriverRegistered(driver));
+                let _ = self.changes.send(Change::Driver { name, registered: true });
+            }
+            News::Unregistered { name } => {
+                // What it could do it can still do when it is back, and what is staged stays so.
+                self.tell(Event::DriverUnregistered(DriverName::from(&*name)));
+                let _ = self.changes.send(Change::Driver { name, registered: false });
+            }
+            News::Refused { text } => {
+                let _ = self.changes.send(Change::DriverRefused { text });
+            }
+        }
+    }
+
+    /// What a driver can do decides how its volumes are made.
+    fn apply_users_of(&mut self, driver: &str) {
+        let reference = Reference::new(crate::objects::Kind::Driver, "", driver);
+        let pods = self.memory.read().unwrap_or_else(PoisonError::into_inner).users(&reference);
+        self.apply_all(pods);
+    }
+
+    /// Tells what the attacher says of a pod's volumes.
+    pub(super) fn tell_attachments(&mut self, uid: &PodUid) {
+        let Some(known) = self.pods.get(uid) else { return };
+        let attachments = known.details.iter().filter_map(|it| {
+            let attachment = it.attachment.as_ref()?.state.clone()?;
+            Some(Event::AttachmentChanged { volume: it.volume.clone(), attachment })
+        });
+        for event in attachments.collect::<Vec<_>>() {
+            self.tell(event);
+        }
+    }
+}

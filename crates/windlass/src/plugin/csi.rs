@@ -1,0 +1,268 @@
+//! `csi`: volumes of drivers (C-67..C-127).
+//!
+//! What a driver is told stands in `csi/request.rs`. A volume that is a directory is made in `csi/directory.rs`, one that
+//! is a device in `csi/device.rs`; `csi/notes.rs` keeps the kubelet's notes beside both.
+//!
+//! A driver's word is not enough: what it says it mounted must be in the mount table, or it is named as the one who is
+//! wrong (`DriverLied`). An error is final or it leaves the outcome open (C-61); only after a final one, and only where
+//! nothing was before, is anything cleaned up.
+
+mod device;
+mod directory;
+pub mod names;
+mod notes;
+mod request;
+
+use std::{
+    path::Path,
+    sync::{Arc, PoisonError},
+};
+
+use k8s_openapi::api::{
+    core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeSpec},
+    storage::v1::CSIDriver,
+};
+use windlass_core::{
+    expand,
+    ids::DriverName,
+    operation::{Cause, Earlier, Obstacle, Proof},
+    spec::{Mode, Sharing, VolumeSpec},
+};
+use windlass_csi::{
+    CallError, End,
+    proto::csi::{CapacityRange, NodeExpandVolumeRequest, NodeGetVolumeStatsRequest, volume_usage},
+};
+use windlass_linux::{
+    name::{self, Name},
+    whole_file,
+};
+
+use super::{
+    Condition, Failure, Left, Made, Measure, Plugin, Publish, Scene, Stage, Statistics, Unpublish, Want, What,
+    absolute, group, mount_proof, mounted, nothing_proof,
+};
+use crate::{
+    catalogue::{self, Kind, Origin},
+    csi::Registered,
+    layout::Slot,
+    memory::Object,
+    objects::{self, Lookup, Reference},
+};
+use names::Identified;
+use notes::Note;
+use request::{Source, Step};
+
+/// Where the plugin has its volumes, below the root.
+const CSI: &str = "plugins/kubernetes.io/csi";
+/// The directory among those of drivers that holds devices.
+const DEVICES: &str = "volumeDevices";
+
+/// Volumes of CSI drivers.
+#[derive(Clone, Copy, Debug)]
+pub struct Csi;
+
+impl Plugin for Csi {
+    fn stage(&self, scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
+        match task.spec.mode {
+            Mode::Filesystem => directory::stage(scene, task),
+            Mode::Block => device::stage(scene, task),
+        }
+    }
+
+    fn unstage(&self, scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
+        match spec.mode {
+            Mode::Filesystem => directory::unstage(scene, spec),
+            Mode::Block => device::unstage(scene, spec),
+        }
+    }
+
+    fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
+        match task.spec.mode {
+            Mode::Filesystem => directory::publish(scene, task),
+            Mode::Block => device::publish(scene, task),
+        }
+    }
+
+    fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
+        match task.slot.mode {
+            Mode::Filesystem => directory::unpublish(scene, task),
+            Mode::Block => device::unpublish(scene, task),
+        }
+    }
+
+    /// C-113..C-115.
+    fn expand(&self, scene: &Scene, spec: &VolumeSpec, want: &Want, to_bytes: u64) -> Result<Option<u64>, Failure> {
+        let call = Call::of(scene, want)?;
+        let can = &call.registered.capabilities;
+        if !can.expand {
+            return Ok(None);
+        }
+        let slot = Slot::of(&want.uid(), spec)?;
+        let (volume_path, staging) = match spec.mode {
+            Mode::Filesystem => (directory::target(scene, &slot), directory::staging(scene, &call.source.id)?),
+            Mode::Block => (device::mapped(scene, &slot), device::staging(scene, &slot)),
+        };
+        let request = NodeExpandVolumeRequest {
+            volume_id: call.source.id.handle.clone(),
+            volume_path: text(&volume_path)?,
+            capacity_range: Some(CapacityRange {
+                required_bytes: i64::try_from(to_bytes).unwrap_or(i64::MAX),
+                limit_bytes: 0,
+            }),
+            staging_target_path: text(&staging)?,
+            volume_capability: Some(call.source.capability(spec.mode, can, None)),
+            secrets: call.source.secrets(scene, Step::Expand)?,
+        };
+        let expanded = call.registered.driver.expand(request, scene.drivers.deadline);
+        scene.drivers.wait(expanded).map_err(|error| {
+            let cause = match error.code {
+                windlass_csi::Code::FailedPrecondition => Some(Cause::InUse),
+                windlass_csi::Code::InvalidArgument | windlass_csi::Code::OutOfRange | windlass_csi::Code::NotFound => {
+                    Some(Cause::Infeasible)
+                }
+                _ => None,
+            };
+            let failure = failed(&error);
+            Failure { cause: cause.unwrap_or(failure.cause.clone()), ..failure }
+        })?;
+        // The driver's word on the size is not used (C-60): the pod was promised this one.
+        Ok(Some(to_bytes))
+    }
+
+    /// C-117, C-118.
+    fn statistics(&self, scene: &Scene, want: &Want, made: &Made) -> Result<Statistics, Failure> {
+        let call = Call::of(scene, want)?;
+        let (driver, can) = (&call.registered.driver, &call.registered.capabilities);
+        if !can.volume_stats {
+            let text = format!("driver {} does not say how full its volumes are", driver.name());
+            return Err(Failure::refused(Cause::NotSupported, text));
+        }
+        let path = if let What::Mount(path) = &made.what { path } else { &made.path };
+        let request = NodeGetVolumeStatsRequest {
+            volume_id: call.source.id.handle.clone(),
+            volume_path: text(path)?,
+            staging_target_path: String::new(),
+        };
+        let asked = driver.stats(request, scene.drivers.deadline);
+        let answer = scene.drivers.wait(asked).map_err(|error| failed(&error))?;
+        if answer.usage.is_empty() && !can.volume_condition {
+            return Err(lied(driver.name(), "its answer has no figures"));
+        }
+        let mut statistics = Statistics::default();
+        for usage in &answer.usage {
+            let count = |number: i64| u64::try_from(number).unwrap_or(0);
+            let measure = Measure {
+                total: Some(count(usage.total)),
+                available: Some(count(usage.available)),
+                used: count(usage.used),
+            };
+            match usage.unit() {
+                volume_usage::Unit::Bytes => statistics.bytes = Some(measure),
+                volume_usage::Unit::Inodes => statistics.inodes = Some(measure),
+                volume_usage::Unit::Unknown => {}
+            }
+        }
+        let condition = answer.volume_condition.filter(|_| can.volume_condition);
+        statistics.condition = condition.map(|it| Condition { abnormal: it.abnormal, message: it.message });
+        Ok(statistics)
+    }
+
+    /// The kubelet looks at pods alone, and forgets what is staged for none (W-1).
+    fn staged(&self, scene: &Scene) -> Result<Vec<(VolumeSpec, Option<Proof>)>, Failure> {
+        let mut all = directory::staged(scene)?;
+        all.extend(device::staged(scene)?);
+        Ok(all)
+    }
+}
+
+/// What every call begins with.
+struct Call<'a> {
+    source: Source<'a>,
+    registered: Registered,
+    /// The driver's object, if it has one (C-33).
+    object: Option<Arc<CSIDriver>>,
+}
+
+impl<'a> Call<'a> {
+    fn of(scene: &Scene, want: &'a Want) -> Result<Self, Failure> {
+        let source = Source::of(want)?;
+        let registered = scene.drivers.get(&source.id.driver)?;
+        let object = driver_object(scene, &source.id.driver)?;
+        Ok(Self { source, registered, object })
+    }
+
+    /// Whether the driver wants to hear of pods (C-35).
+    fn wants_pod_info(&self) -> bool {
+        self.object.as_ref().is_some_and(|it| it.spec.pod_info_on_mount == Some(true))
+    }
+
+    fn attachment(&self, scene: &Scene) -> String {
+        names::attachment(&self.source.id.handle, &self.source.id.driver, &scene.node)
+    }
+}
+
+fn driver_object(scene: &Scene, driver: &str) -> Result<Option<Arc<CSIDriver>>, Failure> {
+    let reference = Reference::new(objects::Kind::Driver, "", driver);
+    let objects = scene.objects.read().unwrap_or_else(PoisonError::into_inner);
+    match objects.get(&reference) {
+        Lookup::Found(Object::Driver(object)) => Ok(Some(object.clone())),
+        Lookup::Found(_) | Lookup::Absent => Ok(None),
+        Lookup::Unavailable(text) => Err(Failure::refused(Cause::Object((&reference).into()), text.to_string())),
+    }
+}
+
+/// A call that failed, in the kubelet's words.
+fn failed(error: &CallError) -> Failure {
+    let text = format!("rpc error: code = {:?} desc = {}", error.code, error.message);
+    let (left, cause) = match error.end {
+        End::Final => (Left::Nothing, Cause::Other),
+        End::Unknown => (Left::Something, Cause::Other),
+        End::NotSent => (Left::Nothing, Cause::Driver),
+    };
+    let cause = if error.lied { Cause::Node(Obstacle::DriverLied) } else { cause };
+    let note = format!("{} of driver {}", error.method, error.driver);
+    Failure { left, ..Failure::refused(cause, text).noting(note) }
+}
+
+/// The driver said that it did something, and did not.
+fn lied(driver: &str, what: impl std::fmt::Display) -> Failure {
+    let text = format!("driver {driver} said that it was done, but {what}");
+    Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::DriverLied), text) }
+}
+
+/// A path as CSI hands it over.
+fn text(path: &Path) -> Result<String, Failure> {
+    path.to_str().map(Into::into).ok_or_else(|| {
+        let text = format!("{} is not text, and CSI knows no other paths", path.display());
+        Failure::refused(Cause::Node(Obstacle::InputInvalid), text)
+    })
+}
+
+/// What is known of a volume that is to be taken away: by the note beside it, or by what the engine knows (W-5).
+fn identify(note: Option<&Note>, spec: &VolumeSpec, slot: Option<&Slot>) -> Option<Identified> {
+    note.and_then(Note::identified).or_else(|| Identified::of_spec(spec, slot))
+}
+
+/// A volume that was found staged, as far as its notes tell.
+fn rebuild(id: &Identified, name: &str, mode: Mode) -> VolumeSpec {
+    let source = CSIPersistentVolumeSource { driver: id.driver.clone(), ..CSIPersistentVolumeSource::default() };
+    let spec = PersistentVolumeSpec { csi: Some(source), ..PersistentVolumeSpec::default() };
+    let volume = PersistentVolume { spec: Some(spec), ..PersistentVolume::default() };
+    let origin = Origin::Persistent(Arc::new(volume));
+    let plugin = Kind::Csi.plugin_name();
+    VolumeSpec {
+        id: format!("{plugin}/{}^{}", id.driver, id.handle).as_str().into(),
+        plugin: plugin.into(),
+        driver: Some(DriverName::from(id.driver.as_str())),
+        inner_name: name.into(),
+        capabilities: catalogue::csi(&origin, None, None, catalogue::Attacher::Controller, std::time::Duration::ZERO),
+        mode,
+        sharing: Sharing::Shared,
+        group: None,
+        size: expand::Size::default(),
+    }
+}
+
+fn left_nothing(error: impl Into<Failure>) -> Failure {
+    error.into().nothing_left()
+}

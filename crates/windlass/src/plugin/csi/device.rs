@@ -1,0 +1,272 @@
+//! A volume that pods see as a device (C-103..C-108).
+//!
+//! The driver makes the device visible at a path of its own for each pod. From there it is bound over a file that is named
+//! by the pod, and a link in the pod leads to it. The kubelet also puts a loop device on that file; here the bind is enough
+//! (W-23), and one that a kubelet left is taken away with the rest.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FileType;
+use windlass_core::spec::Access;
+use windlass_csi::proto::csi::{
+    NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
+};
+use windlass_linux::{block_map, device, remove, safe_path::Place};
+
+use super::*;
+use crate::{
+    layout::PRIVATE,
+    plugin::{map_failed, mount_proof},
+};
+
+/// The directories beside those of volumes. No volume of a name like theirs can be a device.
+const STAGING: &str = "staging";
+const PUBLISH: &str = "publish";
+
+fn devices() -> PathBuf {
+    Path::new(CSI).join(DEVICES)
+}
+
+/// The directory of a volume, below the root (C-73).
+fn own(name: &Name) -> PathBuf {
+    devices().join(name.as_path())
+}
+
+/// Where the driver is to stage it (C-74).
+pub(super) fn staging(scene: &Scene, slot: &Slot) -> PathBuf {
+    absolute(scene, &devices().join(STAGING).join(slot.name.as_path()))
+}
+
+/// Where the driver makes it visible for a pod (C-74).
+fn target(scene: &Scene, slot: &Slot) -> PathBuf {
+    absolute(scene, &devices().join(PUBLISH).join(slot.name.as_path()).join(slot.pod.as_path()))
+}
+
+/// Where it is bound for a pod (C-73).
+pub(super) fn mapped(scene: &Scene, slot: &Slot) -> PathBuf {
+    absolute(scene, &own(&slot.name).join("dev").join(slot.pod.as_path()))
+}
+
+fn volume_name(spec: &VolumeSpec) -> Result<Name, Failure> {
+    let name = Name::new("volume name", spec.inner_name.as_str())?;
+    if [STAGING, PUBLISH].iter().any(|it| name.as_bytes() == it.as_bytes()) {
+        let text = format!("a persistent volume that is a device cannot be called {name}: its directory is in use");
+        return Err(Failure::refused(Cause::Node(Obstacle::InputInvalid), text));
+    }
+    Ok(name)
+}
+
+/// C-103.
+fn write_note(scene: &Scene, call: &Call<'_>, name: &Name) -> Result<(), Failure> {
+    let data = scene.layout.make(&own(name).join("data"), PRIVATE)?;
+    Note::published(&call.source.id, &call.source.name, &scene.node, &call.attachment(scene)).write(&data)
+}
+
+pub(super) fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
+    let call = Call::of(scene, task.want)?;
+    let (source, can) = (&call.source, &call.registered.capabilities);
+    let name = volume_name(task.spec).map_err(Failure::nothing_left)?;
+    let below = devices().join(STAGING).join(name.as_path());
+    let path = absolute(scene, &below);
+    let request = NodeStageVolumeRequest {
+        volume_id: source.id.handle.clone(),
+        publish_context: source.publish_context()?,
+        staging_target_path: text(&path)?,
+        volume_capability: Some(source.capability(Mode::Block, can, None)),
+        secrets: source.secrets(scene, Step::Stage)?,
+        volume_context: source.attributes(),
+    };
+    let undo = |failure: Failure| {
+        if failure.left == Left::Something || task.after != Earlier::Nothing {
+            return failure;
+        }
+        match tidy(scene, &name) {
+            Ok(()) => failure,
+            Err(_) => Failure { left: Left::Something, ..failure },
+        }
+    };
+    write_note(scene, &call, &name).map_err(|it| undo(it.nothing_left()))?;
+    if mounted(&scene.watch, &path).map_err(left_nothing)?.is_none() {
+        scene.layout.make(&below, PRIVATE).map_err(|error| undo(left_nothing(error)))?;
+    }
+    let staged = call.registered.driver.stage(request, scene.drivers.deadline);
+    scene.drivers.wait(staged).map_err(|error| undo(failed(&error)))?;
+    // What is staged for a device is the driver's own business.
+    Ok(match mounted(&scene.watch, &path)? {
+        Some(mount) => Made::mount(&mount),
+        None => Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None },
+    })
+}
+
+pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
+    let call = Call::of(scene, task.want)?;
+    let (source, can) = (&call.source, &call.registered.capabilities);
+    let slot = task.slot;
+    let name = volume_name(task.spec).map_err(Failure::nothing_left)?;
+    let path = target(scene, slot);
+    let mut context = source.attributes();
+    if call.wants_pod_info() {
+        context.extend(source.pod_info());
+    }
+    let request = NodePublishVolumeRequest {
+        volume_id: source.id.handle.clone(),
+        publish_context: source.publish_context()?,
+        // Also of a driver that stages nothing (C-57).
+        staging_target_path: text(&staging(scene, slot))?,
+        target_path: text(&path)?,
+        volume_capability: Some(source.capability(Mode::Block, can, None)),
+        readonly: task.access == Access::ReadOnly,
+        secrets: source.secrets(scene, Step::Publish)?,
+        volume_context: context,
+    };
+    let fresh = task.after == Earlier::Nothing;
+    let undo = |failure: Failure| {
+        let staged = can.stage_unstage;
+        match failure.left {
+            // What is staged keeps the volume's directories.
+            Left::Nothing if fresh && !staged && tidy(scene, &name).is_err() => {
+                Failure { left: Left::Something, ..failure }
+            }
+            Left::Nothing | Left::Something => failure,
+        }
+    };
+    write_note(scene, &call, &name).map_err(|it| undo(it.nothing_left()))?;
+    let below = devices().join(PUBLISH).join(name.as_path());
+    scene.layout.make(&below, PRIVATE).map_err(|error| undo(left_nothing(error)))?;
+    let published = call.registered.driver.publish(request, scene.drivers.deadline);
+    scene.drivers.wait(published).map_err(|error| undo(failed(&error)))?;
+    // From here on every error leaves the outcome open (C-106).
+    let open = |failure: Failure| Failure { left: Left::Something, ..failure };
+    map(scene, task, &call, &path).map_err(open)
+}
+
+/// Binds what the driver made visible, and makes the pod's link (C-104).
+fn map(scene: &Scene, task: &Publish<'_>, call: &Call<'_>, published: &Path) -> Result<Made, Failure> {
+    let slot = task.slot;
+    let found = device::resolve(published).map_err(|error| match error.is_missing() {
+        true => lied(&call.source.id.driver, format_args!("there is no device at {}", published.display())),
+        false => Failure::open(&error),
+    })?;
+    if !matches!(device::look(&found), Ok(device::Kind::Block(_))) {
+        return Err(lied(&call.source.id.driver, format_args!("{} is no block device", found.display())));
+    }
+    let directory = scene.layout.make(&own(&slot.name).join("dev"), PRIVATE)?;
+    block_map::bind_device(&found, &directory, &slot.pod).map_err(|error| map_failed(&error))?;
+    let parent = task.home.make_parent(slot, PRIVATE)?;
+    block_map::link(&parent, &slot.name, &found).map_err(|error| map_failed(&error))?;
+    let path = directory.path().join(slot.pod.as_path());
+    let Some(mount) = mounted(&scene.watch, &path)? else {
+        return Err(Failure::in_the_way(format!("{} was mounted, and is not any more", path.display())));
+    };
+    let directories = [("globalMapPath", own(&slot.name).join("dev")), ("volumeMapPath", slot.parent())];
+    for (word, below) in directories {
+        let (name, path) = (&task.spec.inner_name, absolute(scene, &below));
+        let text = format!("MapVolume.MapPodDevice succeeded for volume \"{name}\" {word} \"{}\"", path.display());
+        scene.tell.normal(task.uid, "SuccessfulMountVolume", text);
+    }
+    let given = absolute(scene, &slot.path());
+    Ok(Made { proof: mount_proof(&mount), what: What::Mount(path), path: given, refresh_at: None })
+}
+
+/// C-107.
+pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
+    let slot = task.slot;
+    let data = scene.layout.find(&own(&slot.name).join("data"))?;
+    let note = data.as_ref().map(Note::read).transpose()?.flatten();
+    drop(data);
+    let directory = scene.layout.find(&own(&slot.name).join("dev"))?;
+    if let Some(directory) = &directory {
+        block_map::release(directory, &slot.pod).map_err(|error| map_failed(&error))?;
+    }
+    if let Some(parent) = scene.layout.find(&slot.parent())? {
+        block_map::unlink(&parent, &slot.name).map_err(|error| map_failed(&error))?;
+    }
+    if let Some(directory) = &directory {
+        block_map::unbind(directory, &slot.pod).map_err(|error| map_failed(&error))?;
+    }
+    drop(directory);
+    let Some(id) = identify(note.as_ref(), task.spec, Some(slot)) else { return Ok(()) };
+    let registered = scene.drivers.get(&id.driver)?;
+    let path = target(scene, slot);
+    let request = NodeUnpublishVolumeRequest { volume_id: id.handle.clone(), target_path: text(&path)? };
+    let unpublished = registered.driver.unpublish(request, scene.drivers.deadline);
+    scene.drivers.wait(unpublished).map_err(|error| failed(&error))?;
+    if mounted(&scene.watch, &path)?.is_some() {
+        return Err(lied(&id.driver, format_args!("{} is still mounted", path.display())));
+    }
+    // With a driver that stages nothing there is no other end (C-105).
+    match registered.capabilities.stage_unstage {
+        true => Ok(()),
+        false if is_mapped(scene, &slot.name)? => Ok(()),
+        false => tidy(scene, &slot.name),
+    }
+}
+
+/// Does any pod have it?
+fn is_mapped(scene: &Scene, name: &Name) -> Result<bool, Failure> {
+    let Some(directory) = scene.layout.find(&own(name).join("dev"))? else { return Ok(false) };
+    Ok(!block_map::references(&directory).map_err(|error| map_failed(&error))?.is_empty())
+}
+
+/// C-108.
+pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
+    let name = volume_name(spec)?;
+    if is_mapped(scene, &name)? {
+        let path = absolute(scene, &own(&name).join("dev"));
+        let text = format!("the device \"{}\" is still referenced from other Pods", path.display());
+        return Err(Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::HeldOpen), text) });
+    }
+    let data = scene.layout.find(&own(&name).join("data"))?;
+    let note = data.as_ref().map(Note::read).transpose()?.flatten();
+    drop(data);
+    if let Some(id) = identify(note.as_ref(), spec, None) {
+        let registered = scene.drivers.get(&id.driver)?;
+        if registered.capabilities.stage_unstage {
+            let path = absolute(scene, &devices().join(STAGING).join(name.as_path()));
+            let request = NodeUnstageVolumeRequest { volume_id: id.handle.clone(), staging_target_path: text(&path)? };
+            let unstaged = registered.driver.unstage(request, scene.drivers.deadline);
+            scene.drivers.wait(unstaged).map_err(|error| failed(&error))?;
+        }
+    }
+    tidy(scene, &name)
+}
+
+/// Takes away what belongs to a volume that no pod has (C-105): its note, and directories that are empty but for what the
+/// driver left of its own targets.
+fn tidy(scene: &Scene, name: &Name) -> Result<(), Failure> {
+    let note = |path: &Path, kind| kind == FileType::RegularFile && path == Path::new("data").join(notes::FILE);
+    // A file over which the driver mounted the device is empty; whatever else is in the way is told.
+    for (below, ours) in [(PUBLISH, true), (STAGING, false)] {
+        if let Some(parent) = scene.layout.find(&devices().join(below))? {
+            let left = |directory: &Place, path: &Path| ours && is_empty_file(directory, &name.as_path().join(path));
+            remove::tree(&parent, name, |it| it.kind == FileType::RegularFile && left(&parent, it.path))?;
+        }
+    }
+    match scene.layout.find(&devices())? {
+        Some(parent) => Ok(remove::tree(&parent, name, |it| note(it.path, it.kind))?),
+        None => Ok(()),
+    }
+}
+
+fn is_empty_file(directory: &Place, below: &Path) -> bool {
+    rustix::fs::statat(directory, below, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|it| it.st_size == 0)
+}
+
+/// What is staged, by the notes beside it.
+pub(super) fn staged(scene: &Scene) -> Result<Vec<(VolumeSpec, Option<Proof>)>, Failure> {
+    let mut found = Vec::new();
+    let Some(volumes) = scene.layout.find(&devices())? else { return Ok(found) };
+    for name in whole_file::names(&volumes)? {
+        let Some(data) = scene.layout.find(&own(&name).join("data"))? else { continue };
+        let Some(note) = Note::read(&data)? else { continue };
+        let (Some(id), Ok(text)) = (note.identified(), std::str::from_utf8(name.as_bytes())) else { continue };
+        // A note that is not where it belongs is somebody's copy.
+        if note.name().is_some_and(|it| it != text) {
+            continue;
+        }
+        let path = absolute(scene, &devices().join(STAGING).join(name.as_path()));
+        let seen = mounted(&scene.watch, &path)?.map(|it| mount_proof(&it));
+        found.push((rebuild(&id, text, Mode::Block), seen));
+    }
+    Ok(found)
+}

@@ -1,0 +1,231 @@
+//! A volume that pods see as a directory: staged once for the node, and given to each pod (C-81..C-100).
+
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::FileType;
+use windlass_core::spec::Access;
+use windlass_csi::proto::csi::{
+    NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
+};
+use windlass_linux::{
+    remove,
+    safe_path::{Mounts, Place},
+    table::Mount,
+};
+
+use super::*;
+use crate::layout::PRIVATE;
+
+/// The mount point of a staged volume, in its directory.
+const STAGED: &str = "globalmount";
+/// The mount point of a pod's volume, in its directory.
+const PUBLISHED: &str = "mount";
+
+/// The directory of a staged volume, below the root (C-71).
+fn stage_directory(id: &Identified) -> Result<(PathBuf, Name), name::Error> {
+    let driver = Name::new("driver", &id.driver)?;
+    Ok((Path::new(CSI).join(driver.as_path()), Name::new("volume", names::directory(&id.handle))?))
+}
+
+/// Where a volume is staged.
+pub(super) fn staging(scene: &Scene, id: &Identified) -> Result<PathBuf, name::Error> {
+    let (above, name) = stage_directory(id)?;
+    Ok(absolute(scene, &above.join(name.as_path()).join(STAGED)))
+}
+
+/// Where a pod has it (C-72).
+pub(super) fn target(scene: &Scene, slot: &Slot) -> PathBuf {
+    absolute(scene, &slot.path().join(PUBLISHED))
+}
+
+pub(super) fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
+    let call = Call::of(scene, task.want)?;
+    let (source, can) = (&call.source, &call.registered.capabilities);
+    let path = staging(scene, &source.id).map_err(left_nothing)?;
+    let request = NodeStageVolumeRequest {
+        volume_id: source.id.handle.clone(),
+        publish_context: source.publish_context()?,
+        staging_target_path: text(&path)?,
+        volume_capability: Some(source.capability(Mode::Filesystem, can, task.label)),
+        secrets: source.secrets(scene, Step::Stage)?,
+        volume_context: source.attributes(),
+    };
+    let (above, name) = stage_directory(&source.id).map_err(left_nothing)?;
+    let directory = scene.layout.make(&above.join(name.as_path()), PRIVATE).map_err(left_nothing)?;
+    let undo = |failure: Failure| undo(task.after, failure, || tidy(scene, &above, &name, STAGED));
+    if mounted(&scene.watch, &path).map_err(left_nothing)?.is_none() {
+        let point = Name::new("mount point", STAGED).map_err(left_nothing)?;
+        directory.add_directory(&point, PRIVATE).map_err(|error| undo(error.into()))?;
+    }
+    Note::staged(&source.id).labelled(task.label).write(&directory).map_err(undo)?;
+    let staged = call.registered.driver.stage(request, scene.drivers.deadline);
+    scene.drivers.wait(staged).map_err(|error| undo(failed(&error)))?;
+    // Not every driver mounts something here: a stage may be a log-in somewhere else.
+    Ok(match mounted(&scene.watch, &path)? {
+        Some(mount) => Made::mount(&mount),
+        None => Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None },
+    })
+}
+
+pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
+    let Some(id) = Identified::of_spec(spec, None) else { return Ok(()) };
+    let (above, name) = stage_directory(&id)?;
+    let path = staging(scene, &id)?;
+    // C-93: what is bound elsewhere too is in use by somebody whom the engine does not know.
+    if let Some(mount) = mounted(&scene.watch, &path)? {
+        let table = scene.watch.table();
+        let others: Vec<String> = table.references(&mount).map(|it| it.mount_point.display().to_string()).collect();
+        if !others.is_empty() {
+            let text = format!("{} is still mounted by other references: {}", path.display(), others.join(", "));
+            return Err(Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::HeldOpen), text) });
+        }
+    }
+    let registered = scene.drivers.get(&id.driver)?;
+    if registered.capabilities.stage_unstage {
+        let request = NodeUnstageVolumeRequest { volume_id: id.handle.clone(), staging_target_path: text(&path)? };
+        let unstaged = registered.driver.unstage(request, scene.drivers.deadline);
+        scene.drivers.wait(unstaged).map_err(|error| failed(&error))?;
+    }
+    tidy(scene, &above, &name, STAGED).map_err(|failure| still_there(&id, failure))
+}
+
+pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
+    let call = Call::of(scene, task.want)?;
+    let (source, can, object) = (&call.source, &call.registered.capabilities, call.object.as_deref());
+    let path = target(scene, task.slot);
+    let stages = can.stage_unstage && matches!(source.origin, request::Origin::Persistent(..));
+    let staging = if stages { text(&staging(scene, &source.id).map_err(left_nothing)?)? } else { String::new() };
+    let publish_context = source.publish_context()?;
+    let mut secrets = source.secrets(scene, Step::Publish)?;
+    // A copy: what a pod adds must not reach another call (W-14).
+    let mut context = source.attributes();
+    if call.wants_pod_info() {
+        context.extend(source.pod_info());
+    }
+    let (in_secrets, in_context) = source.tokens(scene, object)?;
+    secrets.extend(in_secrets);
+    context.extend(in_context);
+    let request = NodePublishVolumeRequest {
+        volume_id: source.id.handle.clone(),
+        publish_context,
+        staging_target_path: staging,
+        target_path: text(&path)?,
+        volume_capability: Some(source.capability(Mode::Filesystem, can, task.label)),
+        readonly: task.access == Access::ReadOnly,
+        secrets,
+        volume_context: context,
+    };
+    let parent = task.home.make_parent(task.slot, PRIVATE).map_err(left_nothing)?;
+    let directory = parent.make_directory(&task.slot.name, PRIVATE, Mounts::Refuse).map_err(left_nothing)?;
+    let undo =
+        |failure: Failure| undo(task.after, failure, || tidy(scene, &task.slot.parent(), &task.slot.name, PUBLISHED));
+    let note = Note::published(&source.id, &source.name, &scene.node, &call.attachment(scene));
+    note.living(source.life()).labelled(task.label).write(&directory).map_err(undo)?;
+    let published = call.registered.driver.publish(request, scene.drivers.deadline);
+    scene.drivers.wait(published).map_err(|error| undo(failed(&error)))?;
+    let Some(mount) = mounted(&scene.watch, &path)? else {
+        return Err(lied(&source.id.driver, format_args!("nothing is mounted at {}", path.display())));
+    };
+    if task.access == Access::ReadWrite && source.changes_group(object, can) {
+        if let Some(group) = group::wanted(task.want)? {
+            let root = open(&directory, &mount)?;
+            group::give_all(scene, task, &root, group)?;
+        }
+    }
+    Ok(Made::mount(&mount))
+}
+
+/// The root of a mount, and of no other that took its place.
+fn open(directory: &Place, mount: &Mount) -> Result<Place, Failure> {
+    let point = Name::new("mount point", PUBLISHED)?;
+    let root = directory.directory(&point.into(), Mounts::Enter)?;
+    if windlass_linux::table::identify(&root)? == mount.id {
+        Ok(root)
+    } else {
+        Err(Failure::in_the_way(format!("{} was mounted, and something else is there now", root.path().display())))
+    }
+}
+
+pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
+    let directory = scene.layout.find(&task.slot.path())?;
+    let note = directory.as_ref().map(Note::read).transpose()?.flatten();
+    // Of what nothing is known, only what is windlass's own can go; anything else is in the way, and is named.
+    if let Some(id) = identify(note.as_ref(), task.spec, Some(task.slot)) {
+        let registered = scene.drivers.get(&id.driver)?;
+        let request =
+            NodeUnpublishVolumeRequest { volume_id: id.handle.clone(), target_path: text(&target(scene, task.slot))? };
+        // Also if nothing is there (C-92): the driver may have something elsewhere.
+        let unpublished = registered.driver.unpublish(request, scene.drivers.deadline);
+        scene.drivers.wait(unpublished).map_err(|error| failed(&error))?;
+        drop(directory);
+        return tidy(scene, &task.slot.parent(), &task.slot.name, PUBLISHED)
+            .map_err(|failure| still_there(&id, failure));
+    }
+    drop(directory);
+    tidy(scene, &task.slot.parent(), &task.slot.name, PUBLISHED)
+}
+
+/// What is staged, by the notes beside it.
+pub(super) fn staged(scene: &Scene) -> Result<Vec<(VolumeSpec, Option<Proof>)>, Failure> {
+    let mut found = Vec::new();
+    let Some(drivers) = scene.layout.find(Path::new(CSI))? else { return Ok(found) };
+    for driver in whole_file::names(&drivers)? {
+        if driver.as_bytes() == DEVICES.as_bytes() {
+            continue;
+        }
+        let above = Path::new(CSI).join(driver.as_path());
+        let Some(volumes) = scene.layout.find(&above)? else { continue };
+        for name in whole_file::names(&volumes)? {
+            let Some(directory) = scene.layout.find(&above.join(name.as_path()))? else { continue };
+            let Some(id) = Note::read(&directory)?.and_then(|it| it.identified()) else { continue };
+            // A note that is not where it belongs is somebody's copy.
+            if stage_directory(&id).ok().as_ref() != Some(&(above.clone(), name.clone())) {
+                continue;
+            }
+            let mount = mounted(&scene.watch, &directory.path().join(STAGED))?;
+            let spec = rebuild(&id, &id.handle, Mode::Filesystem);
+            found.push((spec, mount.map(|it| mount_proof(&it))));
+        }
+    }
+    Ok(found)
+}
+
+/// After an error: takes away what the call made, if nothing was there before and nothing is left of it by the driver
+/// (C-83, C-89).
+fn undo(after: Earlier, failure: Failure, tidy: impl FnOnce() -> Result<(), Failure>) -> Failure {
+    if failure.left == Left::Something || after != Earlier::Nothing {
+        return failure;
+    }
+    match tidy() {
+        Ok(()) => failure,
+        // The driver said that nothing was done, and something is there (W-7).
+        Err(_) => Failure { left: Left::Something, ..failure },
+    }
+}
+
+/// Takes away the mount point, the note beside it and the directory of both (C-98). What is still mounted stays and is
+/// told (W-7), and so is what anybody else put there (I-5).
+fn tidy(scene: &Scene, above: &Path, name: &Name, point: &str) -> Result<(), Failure> {
+    let Some(parent) = scene.layout.find(above)? else { return Ok(()) };
+    let path = parent.path().join(name.as_path()).join(point);
+    if mounted(&scene.watch, &path)?.is_some() {
+        let text = format!("{} is still mounted", path.display());
+        return Err(Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::HeldOpen), text) });
+    }
+    let ours = |path: &Path| {
+        let unfinished = || Name::new("file", path.as_os_str()).is_ok_and(|it| whole_file::is_unfinished(&it));
+        path.as_os_str().as_bytes() == notes::FILE.as_bytes() || unfinished()
+    };
+    Ok(remove::tree(&parent, name, |it| it.kind == FileType::RegularFile && ours(it.path))?)
+}
+
+/// A driver that took something away and left it mounted said what is not so.
+fn still_there(id: &Identified, failure: Failure) -> Failure {
+    match failure.cause {
+        Cause::Node(Obstacle::HeldOpen) => lied(&id.driver, failure.text),
+        _ => failure,
+    }
+}

@@ -1,0 +1,289 @@
+//! What a driver is told: a volume as its objects describe it, in CSI's words (C-49..C-60, C-82..C-88).
+
+use std::{borrow::Cow, collections::BTreeMap, time::SystemTime};
+
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    core::v1::{CSIPersistentVolumeSource, CSIVolumeSource, PersistentVolume, SecretReference},
+    storage::v1::CSIDriver,
+};
+use windlass_core::{
+    ids::PodUid,
+    operation::{Cause, Obstacle},
+    spec::Mode,
+};
+use windlass_csi::{
+    NodeCapabilities,
+    proto::csi::{VolumeCapability, volume_capability as capability},
+};
+
+use super::{
+    Failure, Scene, Want,
+    names::{self, Identified},
+};
+use crate::{
+    memory::Object,
+    objects::{Kind, Lookup, Reference},
+    token,
+};
+
+/// The key under which tokens of service accounts are handed over (C-87).
+const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
+
+/// Names and values, as CSI hands them over.
+pub(super) type Context = BTreeMap<String, String>;
+
+/// Where a volume comes from.
+pub(super) enum Origin<'a> {
+    /// A persistent volume.
+    Persistent(&'a PersistentVolume, &'a CSIPersistentVolumeSource),
+    /// A pod's own description.
+    Inline(&'a CSIVolumeSource),
+}
+
+/// A volume as its objects describe it.
+pub(super) struct Source<'a> {
+    want: &'a Want,
+    pub(super) origin: Origin<'a>,
+    /// Driver and handle.
+    pub(super) id: Identified,
+    /// What the persistent volume or the pod calls it.
+    pub(super) name: Cow<'a, str>,
+}
+
+impl<'a> Source<'a> {
+    /// The volume that a pod wants.
+    pub(super) fn of(want: &'a Want) -> Result<Self, Failure> {
+        if let Some(volume) = &want.detail.persistent
+            && let Some(source) = volume.spec.as_ref().and_then(|it| it.csi.as_ref())
+        {
+            let id = Identified { driver: source.driver.clone(), handle: source.volume_handle.clone() };
+            let name = volume.metadata.name.as_deref().unwrap_or_default();
+            return Ok(Self { want, origin: Origin::Persistent(volume, source), id, name: name.into() });
+        }
+        let Some(source) = want.volume().and_then(|it| it.csi.as_ref()) else {
+            let text = format!("volume {} is not one of a CSI driver", want.detail.name);
+            return Err(Failure::refused(Cause::Other, text));
+        };
+        let name = want.detail.name.as_str();
+        let handle = names::inline_handle(want.uid().as_str(), name);
+        let id = Identified { driver: source.driver.clone(), handle };
+        Ok(Self { want, origin: Origin::Inline(source), id, name: name.into() })
+    }
+
+    /// `Persistent` or `Ephemeral`.
+    pub(super) fn life(&self) -> &'static str {
+        match self.origin {
+            Origin::Persistent(..) => "Persistent",
+            Origin::Inline(_) => "Ephemeral",
+        }
+    }
+
+    /// The attributes as they are written.
+    pub(super) fn attributes(&self) -> Context {
+        let attributes = match self.origin {
+            Origin::Persistent(_, source) => source.volume_attributes.as_ref(),
+            Origin::Inline(source) => source.volume_attributes.as_ref(),
+        };
+        attributes.cloned().unwrap_or_default()
+    }
+
+    fn fs_type(&self) -> &str {
+        let kind = match self.origin {
+            Origin::Persistent(_, source) => source.fs_type.as_deref(),
+            Origin::Inline(source) => source.fs_type.as_deref(),
+        };
+        kind.unwrap_or_default()
+    }
+
+    fn access_modes(&self) -> &[String] {
+        match self.origin {
+            Origin::Persistent(volume, _) => {
+                volume.spec.as_ref().and_then(|it| it.access_modes.as_deref()).unwrap_or_default()
+            }
+            Origin::Inline(_) => &[],
+        }
+    }
+
+    /// How the volume is to be used (C-49, C-50, C-82).
+    pub(super) fn capability(&self, mode: Mode, can: &NodeCapabilities, label: Option<&str>) -> VolumeCapability {
+        let access_type = match mode {
+            Mode::Block => capability::AccessType::Block(capability::BlockVolume {}),
+            Mode::Filesystem => {
+                let options = match self.origin {
+                    Origin::Persistent(volume, _) => volume.spec.as_ref().and_then(|it| it.mount_options.clone()),
+                    Origin::Inline(_) => None,
+                };
+                let mut mount_flags = options.unwrap_or_default();
+                mount_flags.extend(label.map(|it| format!("context=\"{it}\"")));
+                let group = self.want.group().filter(|_| can.volume_mount_group);
+                capability::AccessType::Mount(capability::MountVolume {
+                    fs_type: self.fs_type().into(),
+                    mount_flags,
+                    volume_mount_group: group.map(|it| it.to_string()).unwrap_or_default(),
+                })
+            }
+        };
+        let first = self.access_modes().first().map(String::as_str);
+        let access_mode = capability::AccessMode { mode: access_mode(first, can).into() };
+        VolumeCapability { access_type: Some(access_type), access_mode: Some(access_mode) }
+    }
+
+    /// What the attacher handed over (C-81); empty where nobody attaches.
+    pub(super) fn publish_context(&self) -> Result<Context, Failure> {
+        match &self.want.detail.attachment {
+            None => Ok(Context::new()),
+            Some(it) => it.metadata.clone().map_err(|text| {
+                let reference = Reference::new(Kind::Attachment, "", &it.name);
+                Failure::refused(Cause::Object((&reference).into()), text)
+            }),
+        }
+    }
+
+    /// The secret for a step.
+    pub(super) fn secrets(&self, scene: &Scene, step: Step) -> Result<Context, Failure> {
+        let reference = |it: Option<&SecretReference>| {
+            let it = it?;
+            Some((it.namespace.clone().unwrap_or_default(), it.name.clone()?))
+        };
+        let secret = match (&self.origin, step) {
+            (Origin::Persistent(_, source), Step::Stage) => reference(source.node_stage_secret_ref.as_ref()),
+            (Origin::Persistent(_, source), Step::Publish) => reference(source.node_publish_secret_ref.as_ref()),
+            (Origin::Persistent(_, source), Step::Expand) => reference(source.node_expand_secret_ref.as_ref()),
+            // C-66.
+            (Origin::Inline(source), Step::Publish) => {
+                let name = source.node_publish_secret_ref.as_ref().map(|it| it.name.clone());
+                name.filter(|it| !it.is_empty()).map(|name| (self.want.namespace().to_owned(), name))
+            }
+            (Origin::Inline(_), Step::Stage | Step::Expand) => None,
+        };
+        let Some((namespace, name)) = secret else { return Ok(Context::new()) };
+        read_secret(scene, &Reference::new(Kind::Secret, &namespace, &name))
+    }
+
+    /// What the driver hears of the pod, if it wants to (C-86), over the attributes.
+    pub(super) fn pod_info(&self) -> Context {
+        let pod = &self.want.pod;
+        let account = pod.spec.as_ref().and_then(|it| it.service_account_name.clone()).unwrap_or_default();
+        let ephemeral = matches!(self.origin, Origin::Inline(_)).to_string();
+        let entries = [
+            ("pod.name", pod.metadata.name.clone().unwrap_or_default()),
+            ("pod.namespace", self.want.namespace().to_owned()),
+            ("pod.uid", self.want.uid().as_str().to_owned()),
+            ("serviceAccount.name", account),
+            ("ephemeral", ephemeral),
+        ];
+        entries.into_iter().map(|(key, value)| (format!("csi.storage.k8s.io/{key}"), value)).collect()
+    }
+
+    /// Tokens of the pod's service account, if the driver asks for any (C-87): for the secrets, and for the context.
+    pub(super) fn tokens(&self, scene: &Scene, driver: Option<&CSIDriver>) -> Result<(Context, Context), Failure> {
+        let requests = driver.and_then(|it| it.spec.token_requests.as_deref()).unwrap_or_default();
+        if requests.is_empty() {
+            return Ok(Default::default());
+        }
+        let pod = &self.want.pod;
+        let account = pod.spec.as_ref().and_then(|it| it.service_account_name.clone()).unwrap_or_default();
+        let mut tokens = BTreeMap::new();
+        for wanted in requests {
+            let audience = wanted.audience.clone();
+            let request = token::Request {
+                namespace: self.want.namespace().to_owned(),
+                service_account: account.clone(),
+                audiences: Some(audience.clone()).filter(|it| !it.is_empty()).into_iter().collect(),
+                expiration_seconds: wanted.expiration_seconds.unwrap_or(token::EXPIRATION_SECONDS_DEFAULT),
+                pod_name: pod.metadata.name.clone().unwrap_or_default(),
+                pod_uid: self.want.uid(),
+            };
+            let token = scene.tokens.token(&request, SystemTime::now()).map_err(|error| {
+                let obstacle = if error.is_the_providers() { Obstacle::TokenMissing } else { Obstacle::InputInvalid };
+                Failure::refused(Cause::Node(obstacle), error.text())
+            })?;
+            let expires = Timestamp::try_from(token.expires()).map_err(|error| Failure::open(&error).nothing_left())?;
+            let expires = expires.round(jiff::Unit::Second).unwrap_or(expires).to_string();
+            tokens.insert(audience, BTreeMap::from([("expirationTimestamp", expires), ("token", token.text().into())]));
+        }
+        let text = serde_json::to_string(&tokens).map_err(|error| Failure::open(&error).nothing_left())?;
+        let tokens = Context::from([(TOKENS.to_owned(), text)]);
+        Ok(match driver.and_then(|it| it.spec.service_account_token_in_secrets) {
+            Some(true) => (tokens, Context::new()),
+            Some(false) | None => (Context::new(), tokens),
+        })
+    }
+
+    /// Whether this node gives the volume to the pod's group (C-90).
+    pub(super) fn changes_group(&self, driver: Option<&CSIDriver>, can: &NodeCapabilities) -> bool {
+        let policy = driver.and_then(|it| it.spec.fs_group_policy.as_deref());
+        match policy.unwrap_or("ReadWriteOnceWithFSType") {
+            _ if can.volume_mount_group => false,
+            "None" => false,
+            "File" => true,
+            _ => {
+                let is_once = |it: &String| it == "ReadWriteOnce" || it == "ReadWriteOncePod";
+                let once = matches!(self.origin, Origin::Inline(_)) || self.access_modes().iter().any(is_once);
+                !self.fs_type().is_empty() && once
+            }
+        }
+    }
+}
+
+/// For which call a secret is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// `NodeStageVolume`
+    Stage,
+    /// `NodePublishVolume`
+    Publish,
+    /// `NodeExpandVolume`
+    Expand,
+}
+
+/// All keys of a secret, as text (C-66).
+pub(super) fn read_secret(scene: &Scene, reference: &Reference) -> Result<Context, Failure> {
+    let missing = |why: String| {
+        let text = format!(
+            "failed to find the secret {} in the namespace {} with error: {why}",
+            reference.name(),
+            reference.namespace()
+        );
+        Failure::refused(Cause::Object(reference.into()), text)
+    };
+    let objects = scene.objects.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+    match objects.get(reference) {
+        Lookup::Found(Object::Secret(secret)) => {
+            let data = secret.data.iter().flatten();
+            let data = data.map(|(key, value)| (key.clone(), String::from_utf8_lossy(&value.0).into_owned()));
+            let text = secret.string_data.iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
+            Ok(data.chain(text).collect())
+        }
+        Lookup::Found(_) | Lookup::Absent => Err(missing(reference.not_found())),
+        Lookup::Unavailable(text) => Err(missing(text.to_string())),
+    }
+}
+
+/// C-50.
+pub(super) fn access_mode(mode: Option<&str>, can: &NodeCapabilities) -> capability::access_mode::Mode {
+    use capability::access_mode::Mode as Told;
+    let several = can.single_node_multi_writer;
+    match mode {
+        None | Some("ReadWriteOnce") if several => Told::SingleNodeMultiWriter,
+        None | Some("ReadWriteOnce") => Told::SingleNodeWriter,
+        Some("ReadOnlyMany") => Told::MultiNodeReaderOnly,
+        Some("ReadWriteMany") => Told::MultiNodeMultiWriter,
+        Some("ReadWriteOncePod") if several => Told::SingleNodeSingleWriter,
+        Some("ReadWriteOncePod") => Told::SingleNodeWriter,
+        Some(_) => Told::Unknown,
+    }
+}
+
+impl Want {
+    /// The pod's UID.
+    pub(super) fn uid(&self) -> PodUid {
+        self.pod.metadata.uid.as_deref().unwrap_or_default().into()
+    }
+
+    /// The pod's namespace.
+    pub(super) fn namespace(&self) -> &str {
+        self.pod.metadata.namespace.as_deref().unwrap_or_default()
+    }
+}

@@ -1,0 +1,133 @@
+//! Where a test runs: a mount namespace, a directory, a node in it and the driver that it finds.
+
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use k8s_openapi::{
+    api::core::v1::Pod,
+    serde_json::{self, Value, json},
+};
+use rustix::thread::UnshareFlags;
+use windlass::Node;
+use windlass_core::ids::PodUid;
+use windlass_linux::table::Reader;
+
+use crate::enter;
+
+/// What the driver is called.
+pub(crate) const NAME: &str = "scripted.example.com";
+
+/// How long a call of the driver may take. Tests let it pass, so it is short.
+pub(crate) const DEADLINE: Duration = Duration::from_millis(400);
+
+pub(crate) struct Host {
+    directory: PathBuf,
+}
+
+impl Host {
+    pub(crate) fn new(name: &str) -> Self {
+        // With FS goes the working directory, which threads share; the kernel wants both at once.
+        enter::unshare(UnshareFlags::NEWNS | UnshareFlags::FS).expect("a namespace");
+        // Short: the path of a socket has its limits.
+        let number = std::process::id() as u64 ^ name.bytes().fold(7, |sum, it| sum * 31 % 1_000_003 + u64::from(it));
+        let directory = Path::new(enter::BASE).join(format!("{number:x}"));
+        std::fs::create_dir(&directory).expect("a directory of this test's own");
+        Self { directory }
+    }
+
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
+        self.directory.join(below)
+    }
+
+    /// Starts a node that has the objects of this test's volume, and knows nothing else of the world.
+    pub(crate) fn node(&self) -> Node {
+        self.node_with("vol-1")
+    }
+
+    /// The same, of a volume that the driver calls so.
+    pub(crate) fn node_with(&self, handle: &str) -> Node {
+        let node = Node::builder(self.path("node"))
+            .runtime_directory(self.path("run"))
+            .node_name("node-1")
+            .driver_registry(self.path("registry"))
+            .driver_deadline(DEADLINE)
+            .start()
+            .expect("a node");
+        let capacity = json!({"storage": "1Gi"});
+        let driver = json!({"metadata": {"name": NAME}, "spec": {"attachRequired": false}});
+        node.update_object(of::<k8s_openapi::api::storage::v1::CSIDriver>(&driver));
+        let volume = json!({
+            "metadata": {"name": "pv"},
+            "spec": {
+                "capacity": capacity, "accessModes": ["ReadWriteOnce"], "csi": {"driver": NAME, "volumeHandle": handle},
+                "claimRef": {"namespace": "default", "name": "claim", "uid": "claim"},
+            },
+        });
+        node.update_object(of::<k8s_openapi::api::core::v1::PersistentVolume>(&volume));
+        let claim = json!({
+            "metadata": {"namespace": "default", "name": "claim", "uid": "claim"},
+            "spec": {"volumeName": "pv", "accessModes": ["ReadWriteOnce"], "resources": {"requests": capacity}},
+            "status": {"phase": "Bound", "capacity": capacity},
+        });
+        node.update_object(of::<k8s_openapi::api::core::v1::PersistentVolumeClaim>(&claim));
+        node
+    }
+
+    /// Everything that is mounted or noted of volumes: empty when nothing is left.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let table = Reader::best().read().expect("the mount table");
+        let root = self.path("node");
+        let mounts = table.below(&root).map(|it| format!("mount {}", it.mount_point.display()));
+        let mut left: Vec<String> = mounts.collect();
+        let mut directories = vec![self.path("node/plugins/kubernetes.io/csi").join(NAME), self.path("node/pods")];
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+                left.push(entry.path().display().to_string());
+                directories.push(entry.path());
+            }
+        }
+        left
+    }
+}
+
+/// The pod that wants the volume.
+pub(crate) fn pod() -> Pod {
+    of(&json!({
+        "metadata": {"namespace": "default", "name": "app", "uid": "uid-1"},
+        "spec": {
+            "containers": [{"name": "main", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}],
+        },
+    }))
+}
+
+pub(crate) fn uid() -> PodUid {
+    "uid-1".into()
+}
+
+pub(crate) fn of<T: serde::de::DeserializeOwned>(value: &Value) -> T {
+    serde_json::from_value(value.clone()).expect("an object")
+}
+
+/// Runs a future to its end. The tests' threads have namespaces of their own, so each has a runtime of its own too.
+pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(async {
+        // Long enough for any machine: a test that waits in vain says so.
+        tokio::time::timeout(Duration::from_secs(60), future).await.expect("it took longer than a minute")
+    })
+}
+
+/// Waits until the disk was read, and nothing is wanted, known or here.
+pub(crate) fn settle(node: &Node) {
+    let mut changes = node.changes();
+    run(async {
+        while let Some(now) = node.snapshot().await
+            && !(now.synced && now.volumes.is_empty() && now.pods.is_empty())
+        {
+            changes.next().await;
+        }
+    });
+}

@@ -1,0 +1,148 @@
+//! The life of a driver's volume when nothing goes wrong, and of drivers that come, go and lie.
+
+use libtest_mimic::Trial;
+use windlass_core::reason::Code;
+
+use crate::{
+    driver::{Driver, Fault, Memory},
+    host::{Host, NAME, pod, run, settle, uid},
+};
+
+pub(crate) fn tests(tests: &mut Vec<Trial>) {
+    crate::add(tests, "a_driver_that_says_it_is_done_and_is_not_is_named", |host| {
+        a_driver_that_says_it_is_done_and_is_not_is_named(host);
+    });
+    crate::add(tests, "a_handle_may_hold_anything", |host| a_handle_may_hold_anything(host));
+    crate::add(tests, "a_volume_is_staged_published_and_taken_away_again", |host| {
+        a_volume_is_staged_published_and_taken_away_again(host);
+    });
+    crate::add(tests, "a_volume_waits_for_its_driver_and_comes_when_the_driver_does", |host| {
+        a_volume_waits_for_its_driver_and_comes_when_the_driver_does(host);
+    });
+    crate::add(tests, "a_new_process_calls_nobody_for_what_is_mounted", |host| {
+        a_new_process_calls_nobody_for_what_is_mounted(host);
+    });
+    crate::add(tests, "a_volume_that_is_staged_for_nobody_is_found_again_and_unstaged", |host| {
+        a_volume_that_is_staged_for_nobody_is_found_again_and_unstaged(host);
+    });
+}
+
+fn a_volume_is_staged_published_and_taken_away_again(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = host.node();
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    let volumes = run(node.ready(&uid())).unwrap();
+    let path = host.path("node/pods/uid-1/volumes/kubernetes.io~csi/pv/mount");
+    assert_eq!(volumes[0].path.as_deref(), Some(path.as_path()));
+    assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume"]);
+    node.remove_pod(&uid());
+    settle(&node);
+    assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"]);
+    run(node.gone(&uid())).unwrap();
+    assert_eq!(host.left(), [""; 0]);
+}
+
+/// C-62, E-§6: at once, not with the next try.
+fn a_volume_waits_for_its_driver_and_comes_when_the_driver_does(host: &Host) {
+    let memory = Memory::new();
+    let node = host.node();
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    let mut changes = node.changes();
+    run(async {
+        while node.explain(&uid()).await.iter().all(|it| it.reasons.last().unwrap().code != Code::DriverMissing) {
+            changes.next().await;
+        }
+    });
+    let explained = run(node.explain(&uid()));
+    assert!(explained[0].reasons.last().unwrap().text.contains(NAME), "{explained:?}");
+    let _driver = Driver::start(host, &memory);
+    run(node.ready(&uid())).unwrap();
+    assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume"], "nothing was tried in vain");
+    node.remove_pod(&uid());
+    settle(&node);
+}
+
+/// I-11: the kubelet stages and publishes everything again.
+fn a_new_process_calls_nobody_for_what_is_mounted(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = host.node();
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), 0);
+    let node = host.node();
+    node.add_pod(pod()).unwrap();
+    node.complete();
+    run(node.ready(&uid())).unwrap();
+    assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume"]);
+    node.remove_pod(&uid());
+    settle(&node);
+    assert_eq!(host.left(), [""; 0]);
+}
+
+/// W-1: with the records gone, the notes beside the volume tell.
+fn a_volume_that_is_staged_for_nobody_is_found_again_and_unstaged(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = host.node();
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), 0);
+    std::fs::remove_dir_all(host.path("node/windlass")).unwrap();
+    let node = host.node();
+    node.complete();
+    settle(&node);
+    assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"]);
+    assert_eq!(memory.mounts(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(host.left(), [""; 0]);
+}
+
+fn a_driver_that_says_it_is_done_and_is_not_is_named(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    memory.plan("NodePublishVolume", Fault::Lie);
+    let node = host.node();
+    node.complete();
+    let mut changes = node.changes();
+    node.add_pod(pod()).unwrap();
+    let reason = run(async {
+        loop {
+            let explained = node.explain(&uid()).await;
+            let reason = explained.iter().flat_map(|it| &it.reasons).find(|it| it.code == Code::DriverLied).cloned();
+            match reason {
+                Some(reason) => break reason,
+                None => drop(changes.next().await),
+            }
+        }
+    });
+    assert!(reason.text.contains(NAME) && reason.text.contains("nothing is mounted at"), "{}", reason.text);
+    run(node.ready(&uid())).unwrap();
+    node.remove_pod(&uid());
+    settle(&node);
+    assert_eq!(host.left(), [""; 0]);
+}
+
+/// C-67, C-71.
+fn a_handle_may_hold_anything(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    for handle in ["a/b^c", "../..", "größe 1\n", &"x".repeat(1024)] {
+        let node = host.node_with(handle);
+        node.complete();
+        node.add_pod(pod()).unwrap();
+        run(node.ready(&uid())).unwrap();
+        // A new process knows it by what is on disk.
+        assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), 0);
+        let node = host.node_with(handle);
+        node.complete();
+        settle(&node);
+        run(node.gone(&uid())).unwrap();
+        assert_eq!(host.left(), [""; 0], "{handle}");
+        assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), 0);
+    }
+}
