@@ -354,7 +354,13 @@ fn a_pod_depends_on_all_it_asked_for() {
     assert_eq!(depends_on(&World::new(&pod(&[("v", CLAIM)]))), ["PersistentVolumeClaim default/data"]);
     assert_eq!(
         depends_on(&claiming(&format!("{CSI}, {HERE}"))),
-        ["PersistentVolumeClaim default/data", "PersistentVolume pv", "CSIDriver d.example.com", "Node node-1"]
+        [
+            "PersistentVolumeClaim default/data",
+            "PersistentVolume pv",
+            "CSIDriver d.example.com",
+            "Node node-1",
+            "VolumeAttachment csi-4499ee017ffbd7c27adcaf4b6d7385ae0ab9c5fa487205ab041ef1825c4e8e71",
+        ]
     );
     assert_eq!(depends_on(&World::new(&pod(&[("v", "emptyDir: {}")]))), [""; 0]);
 }
