@@ -11,6 +11,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
+use k8s_openapi::api::core::v1::Pod;
 use rustix::io::Errno;
 use serde_json::Map;
 use windlass_core::{
@@ -24,6 +25,7 @@ use windlass_linux::{name::Name, ownership, remove, whole_file::Survives};
 use crate::{
     catalogue::Kind,
     layout::{self, Home, Slot},
+    packed::Packed,
     plugin::{self, Attributes, Failure, Left, Made, Plugin, Publish, Scene, Stage, Statistics, Unpublish, Want, What},
     record::{self, Key, Record, Records, State},
 };
@@ -66,8 +68,27 @@ pub(crate) struct Job {
     pub(crate) together: Together,
 }
 
-/// Keeps the directory of a pod open until the last of the operations has ended that were given out together.
-pub(crate) type Together = Arc<OnceLock<Arc<Home>>>;
+/// Keeps a pod and its directory open until the last of the operations has ended that were given out together.
+pub(crate) type Together = Arc<Shared>;
+
+/// What operations of one pod that were given out together share.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// The pod's directory.
+    home: OnceLock<Arc<Home>>,
+    /// The pod, since the turn of the first of them came.
+    pod: OnceLock<Arc<Pod>>,
+}
+
+impl Shared {
+    /// Opens the pod, once for all of them.
+    pub(crate) fn open(&self, packed: &Packed) -> Option<Arc<Pod>> {
+        let pod = packed.open()?;
+        // Whoever has it open has it open for all; if this is another version of the pod, then each for itself.
+        let _ = self.pod.set(pod.clone());
+        Some(pod)
+    }
+}
 
 /// How a job ended.
 pub(crate) struct Ended {
@@ -246,7 +267,7 @@ impl Executor {
             (Trace::Record, _) => {}
         }
         let made = before.as_ref().map_or(job.held.as_ref(), |it| it.made_in(&self.boot));
-        let home = job.together.get_or_init(|| Arc::new(self.scene.layout.home(&slot.pod)));
+        let home = job.together.home.get_or_init(|| Arc::new(self.scene.layout.home(&slot.pod)));
         let recorded = before.is_some() || job.held.is_some();
         let task = Unpublish { spec, slot: &slot, home, made, recorded };
         plugin_of(spec)?.unpublish(&self.scene, &task).map_err(|it| Failure { left: Left::Something, ..it })?;
@@ -389,10 +410,10 @@ impl Executor {
                 let home = Arc::new(self.scene.layout.make_home(&name)?);
                 *directory = Directory::Made;
                 // If there is another already, this one is for this operation alone.
-                let _ = together.set(home.clone());
+                let _ = together.home.set(home.clone());
                 return Ok(home);
             }
-            Ok(together.get_or_init(|| Arc::new(self.scene.layout.home(&name))).clone())
+            Ok(together.home.get_or_init(|| Arc::new(self.scene.layout.home(&name))).clone())
         })
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 /// So many operations have their pods open before their turn comes.
-const OPEN_MAX: usize = 256;
+const OPEN_MAX: usize = 2048;
 
 /// How many operations may run at a time without any need to make room for them.
 const ROOM: usize = 64;
@@ -50,7 +50,7 @@ impl Drive {
         let started = self.workers.run(&lane, move || {
             let mut answer = Answer { id, inbox, locks, ended: None };
             let want = want.and_then(|(packed, open, detail, objects)| {
-                Some(Want { pod: open.or_else(|| packed.open())?, detail, objects })
+                Some(Want { pod: open.or_else(|| together.open(&packed))?, detail, objects })
             });
             let job = Job { operation, want, epoch, held, is_unrecorded, together };
             answer.ended = Some(executor.run(&job));
