@@ -145,9 +145,11 @@ impl Ledger {
                 self.claim(&name, path, stamp);
             }
             Err(Refusal { name, text, .. }) => {
-                if let State::Asked(task) = std::mem::replace(&mut socket.state, State::Refused(None)) {
-                    socket.state = State::Refused(Some(task));
-                }
+                // The task goes on, as long as it is held.
+                socket.state = match std::mem::replace(&mut socket.state, State::Refused(None)) {
+                    State::Asked(task) => State::Refused(Some(task)),
+                    other @ (State::Refused(_) | State::Introduced(_)) => other,
+                };
                 if socket.told.as_ref() != Some(&text) {
                     socket.told = Some(text.clone());
                     self.news.push_back(News::Refused { socket: path.to_path_buf(), name, text });

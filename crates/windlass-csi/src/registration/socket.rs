@@ -43,9 +43,9 @@ impl File {
     pub(super) fn judge(descriptor: OwnedFd, stat: &Stat) -> What {
         let file = Self {
             descriptor: Arc::new(descriptor),
-            identity: (stat.st_dev.into(), stat.st_ino.into()),
+            identity: (stat.st_dev, stat.st_ino),
             // A socket is not written to, so this is when it was made; that its mode is changed does not count.
-            made: (stat.st_mtime.into(), i64::try_from(stat.st_mtime_nsec).unwrap_or_default()),
+            made: (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or_default()),
         };
         let us = rustix::process::geteuid().as_raw();
         match FileType::from_raw_mode(stat.st_mode) {

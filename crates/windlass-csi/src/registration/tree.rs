@@ -26,9 +26,11 @@ const DEPTH_MAX: usize = 16;
 const BUFFER_BYTES: usize = 8192;
 
 pub(super) struct Tree {
-    /// The root. Not held open, for then the kernel would not tell when it is removed.
     path: PathBuf,
     inotify: AsyncFd<OwnedFd>,
+    /// The directory above the root. That the root itself is removed, the kernel tells only once nobody has anything of it
+    /// open any more, and whoever listens at a socket in it has.
+    above: i32,
     /// The directories that are watched, by their paths below the root.
     watches: HashMap<i32, PathBuf>,
 }
@@ -36,7 +38,8 @@ pub(super) struct Tree {
 impl Tree {
     /// Watches a directory, which is made if it is not there.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let mut tree = Self { path: path.to_path_buf(), inotify: start(path)?, watches: HashMap::new() };
+        let (inotify, above) = start(path)?;
+        let mut tree = Self { path: path.to_path_buf(), inotify, above, watches: HashMap::new() };
         tree.watch(Path::new(""), &tree.root()?)?;
         Ok(tree)
     }
@@ -56,10 +59,16 @@ impl Tree {
         }
         let mut touched = BTreeSet::new();
         let mut everything = false;
+        let (above, name_above) = (self.above, self.path.file_name().map(OsStr::to_os_string));
         self.read(|event, watches| {
             let flags = event.events();
             if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
                 everything = true;
+                return;
+            }
+            let name = event.file_name().map(|it| OsStr::from_bytes(it.to_bytes()));
+            if event.wd() == above {
+                everything |= name == name_above.as_deref();
                 return;
             }
             let Some(directory) = watches.get(&event.wd()) else { return };
@@ -67,8 +76,8 @@ impl Tree {
             if is_root && flags.intersects(ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::UNMOUNT) {
                 everything = true;
             }
-            if let Some(name) = event.file_name() {
-                touched.insert(directory.join(OsStr::from_bytes(name.to_bytes())));
+            if let Some(name) = name {
+                touched.insert(directory.join(name));
             }
             if flags.contains(ReadFlags::IGNORED) {
                 watches.remove(&event.wd());
@@ -88,7 +97,7 @@ impl Tree {
     /// Begins anew: the directory may be another, or what happened in it was not told.
     fn start_again(&mut self) -> io::Result<Vec<Found>> {
         self.watches.clear();
-        self.inotify = start(&self.path)?;
+        (self.inotify, self.above) = start(&self.path)?;
         self.watch(Path::new(""), &self.root()?)?;
         Ok(self.look_everywhere())
     }
@@ -223,10 +232,16 @@ const BELOW: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINK
     deprecated,
     reason = "what takes its place is unsafe, for types that lie about their descriptor; this one does not"
 )]
-fn start(path: &Path) -> io::Result<AsyncFd<OwnedFd>> {
+fn start(path: &Path) -> io::Result<(AsyncFd<OwnedFd>, i32)> {
     std::fs::DirBuilder::new().recursive(true).mode(0o750).create(path)?;
     let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-    AsyncFd::with_interest(inotify, Interest::READABLE)
+    let flags = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE | WatchFlags::MOVED_FROM;
+    let above = match path.parent() {
+        Some(it) => inotify::add_watch(&inotify, if it.as_os_str().is_empty() { Path::new(".") } else { it }, flags)?,
+        // The root of the file system is not removed; and no watch has this number.
+        None => -1,
+    };
+    Ok((AsyncFd::with_interest(inotify, Interest::READABLE)?, above))
 }
 
 fn unwatchable(error: &io::Error) -> String {

@@ -106,7 +106,7 @@ async fn a_call_without_an_answer_is_unknown_whether_it_took_effect_or_not() {
         it.script.next(act);
         let error = it.driver.stage(stage(), SHORT).await.unwrap_err();
         assert_eq!((error.code, error.end, error.lied), (Code::DeadlineExceeded, End::Unknown, false));
-        assert_eq!(error.message, "no answer in 100ms");
+        assert_eq!(error.message, "no answer in 1s");
         assert_eq!(it.script.effects().len(), effects);
     }
     // And the driver is as good as before.

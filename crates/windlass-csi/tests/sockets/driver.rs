@@ -22,7 +22,7 @@ use crate::server::Server;
 /// Longer than anything takes, and short enough to be told of.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 /// A deadline that is meant to pass.
-pub(crate) const SHORT: Duration = Duration::from_millis(100);
+pub(crate) const SHORT: Duration = Duration::from_secs(1);
 
 /// What the driver does with one call.
 #[derive(Clone, Debug)]

@@ -1,11 +1,13 @@
 //! A plugin that introduces itself, and a directory to do it in.
 
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::sync::mpsc;
+use tonic::service::Routes;
 use tonic::{Request, Response, Status, async_trait};
 use windlass_csi::proto::registration::registration_server::{Registration, RegistrationServer};
 use windlass_csi::proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
@@ -68,10 +70,18 @@ impl Plugin {
     }
 
     pub(crate) fn start_as(path: impl AsRef<Path>, info: PluginInfo, script: Arc<Script>, hangs: bool) -> Self {
+        Self::serve(info, script, hangs, |routes| Server::start(path, routes))
+    }
+
+    pub(crate) fn start_at(listener: UnixListener, path: PathBuf, info: PluginInfo) -> Self {
+        Self::serve(info, Script::new(), false, |routes| Server::start_at(listener, path, routes))
+    }
+
+    fn serve(info: PluginInfo, script: Arc<Script>, hangs: bool, start: impl FnOnce(Routes) -> Server) -> Self {
         let (tell, heard) = mpsc::unbounded_channel();
         let registrar = Arc::new(Registrar { info: Mutex::new(info), asked: Mutex::default(), heard: tell, hangs });
         let routes = script.routes().add_service(RegistrationServer::from_arc(registrar.clone()));
-        Self { server: Server::start(path, routes), registrar, heard, script }
+        Self { server: start(routes), registrar, heard, script }
     }
 
     /// What the plugin is told next.

@@ -3,6 +3,7 @@
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
 use windlass_csi::Code;
 use windlass_csi::proto::csi;
 use windlass_csi::proto::registration::PluginInfo;
@@ -89,18 +90,31 @@ async fn a_driver_that_was_restarted_is_registered_again_and_was_never_away() {
 }
 
 #[tokio::test]
-async fn a_driver_that_comes_back_is_there_within_a_fifth_of_a_second() {
-    let mut it = Watched::start();
+async fn a_driver_that_comes_back_is_there_without_any_back_off() {
+    let mut it = Watched::prepare();
+    it.watch_with(|it| it.back_off = LONG * 10);
     for _ in 0..3 {
         let plugin = Plugin::start(it.path("a.sock"), info("a.example.com"));
-        let started = Instant::now();
         assert_eq!(it.next().await, "+a.example.com at a.sock");
-        let took = started.elapsed();
-        assert!(took < Duration::from_millis(200), "{took:?}");
         drop(plugin);
         std::fs::remove_file(it.path("a.sock")).unwrap();
         assert_eq!(it.next().await, "-a.example.com at a.sock");
     }
+}
+
+/// Made as programs make it: seen when it is bound, and listened at later.
+#[tokio::test]
+async fn a_socket_that_is_seen_before_anybody_listens_is_not_given_up() {
+    let mut it = Watched::prepare();
+    it.watch_with(|it| it.back_off = LONG * 10);
+    let socket = tokio::net::UnixSocket::new_stream().unwrap();
+    socket.bind(it.path("a.sock")).unwrap();
+    // By now it has been looked at, and refuses.
+    let _other = Plugin::start(it.path("b.sock"), info("b.example.com"));
+    assert_eq!(it.next().await, "+b.example.com at b.sock");
+    let listener = socket.listen(8).unwrap().into_std().unwrap();
+    let _plugin = Plugin::start_at(listener, it.path("a.sock"), info("a.example.com"));
+    assert_eq!(it.next().await, "+a.example.com at a.sock");
 }
 
 #[tokio::test]
@@ -163,6 +177,10 @@ async fn of_two_sockets_that_were_there_first_the_one_made_last_has_the_name() {
     for _ in 0..3 {
         let mut it = Watched::prepare();
         let _old = Plugin::start(it.path("z.sock"), info("a.example.com"));
+        // The clock of files is too coarse to tell two that are made one after the other.
+        let long_ago = Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
+        let times = Timestamps { last_access: long_ago, last_modification: long_ago };
+        rustix::fs::utimensat(CWD, it.path("z.sock"), &times, AtFlags::empty()).unwrap();
         let mut new = Plugin::start(it.path("a.sock"), info("a.example.com"));
         it.watch();
         // In whatever order they answer, the last word is the right one.
@@ -198,11 +216,14 @@ async fn a_socket_that_hangs_and_one_that_is_stale_delay_no_other() {
     let _mute = UnixListener::bind(it.path("b-mute.sock")).unwrap();
     let _hangs = Plugin::start_hanging(it.path("c-hangs.sock"));
     let _live = Plugin::start(it.path("d-live.sock"), info("live.example.com"));
-    let started = Instant::now();
     it.watch();
-    assert_eq!(it.next().await, "+live.example.com at d-live.sock");
-    assert!(started.elapsed() < Duration::from_millis(500), "{:?}", started.elapsed());
-    let mut news = vec![it.next().await, it.next().await, it.next().await];
+    let mut news = Vec::new();
+    for _ in 0..4 {
+        news.push(it.next().await);
+    }
+    let live = news.iter().position(|it| it == "+live.example.com at d-live.sock");
+    // Only that nobody listens can be known sooner.
+    assert!(live.is_some_and(|it| it <= 1), "{news:?}");
     news.sort();
     assert!(news[0].starts_with("!a-stale.sock: GetInfo: Unavailable: the socket does not take calls: "), "{news:?}");
     assert_eq!(news[1], "!b-mute.sock: GetInfo: DeadlineExceeded: no answer in 1s");
@@ -215,10 +236,8 @@ async fn a_stale_socket_that_is_made_anew_is_asked_at_once() {
     drop(UnixListener::bind(it.path("a.sock")).unwrap());
     it.watch_with(|it| it.back_off = LONG * 10);
     assert!(it.next().await.starts_with("!a.sock: "));
-    let started = Instant::now();
     let _plugin = Plugin::start(it.path("a.sock"), info("a.example.com"));
     assert_eq!(it.next().await, "+a.example.com at a.sock");
-    assert!(started.elapsed() < Duration::from_millis(200), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -341,7 +360,7 @@ async fn the_directory_is_made_if_it_is_not_there_and_again_if_it_is_removed() {
     assert_eq!(it.next().await, "+b.example.com at registry/b.sock");
     std::fs::remove_dir_all(&directory).unwrap();
     assert_eq!(it.next().await, "-b.example.com at registry/b.sock");
-    assert!(directory.is_dir());
+    eventually(|| directory.is_dir()).await;
 }
 
 #[tokio::test]
@@ -353,10 +372,15 @@ async fn the_watch_ends_when_nobody_reads_its_news() {
     drop(it.news.take());
     // All that it had going ends, so the tasks of this runtime are those of connections, which end too.
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    eventually(|| tasks() == 0).await;
+    drop(plugin);
+}
+
+/// Waits for something that nothing tells of.
+async fn eventually(is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + LONG;
-    while tasks() > 0 {
-        assert!(Instant::now() < deadline, "{} tasks are left", tasks());
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it does not happen");
         tokio::task::yield_now().await;
     }
-    drop(plugin);
 }

@@ -21,7 +21,11 @@ impl Server {
     pub(crate) fn start(path: impl AsRef<Path>, routes: Routes) -> Self {
         let path = path.as_ref().to_path_buf();
         let _ = std::fs::remove_file(&path);
-        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        Self::start_at(std::os::unix::net::UnixListener::bind(&path).unwrap(), path, routes)
+    }
+
+    /// Serves at a socket that was made already.
+    pub(crate) fn start_at(listener: std::os::unix::net::UnixListener, path: PathBuf, routes: Routes) -> Self {
         listener.set_nonblocking(true).unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = std::thread::spawn(move || {
