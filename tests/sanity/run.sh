@@ -62,7 +62,7 @@ ControllerListVolumeHealth not supported
 ControllerModifyVolume not supported
 DeleteSnapshot not supported
 GetSnapshot not supported
-GroupControllerGetCapabilities not supported
+GroupControllerService not supported
 ListSnapshots not supported
 Modify Volume not supported
 Modify volume not supported
@@ -102,7 +102,7 @@ once() {
     kill "$process"
     wait "$process" || { cat "$name/log" >&2; fail "the driver did not end in order"; }
     process=
-    printf '    %-14s %s\n' "$name" "$(grep -E '^(Ran|[A-Z]+!)' "$name/output" | tr '\n' ' ')"
+    printf '    %-14s %s\n' "$name" "$(grep -E '^(Ran [0-9]|[A-Z]+!)' "$name/output" | tr '\n' ' ')"
 
     sed -n 's/.*<skipped message="skipped - \([^"]*\)".*/\1/p' "$name/report" | sort -u >skipped
     known=unclaimed

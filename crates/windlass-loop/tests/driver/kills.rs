@@ -53,20 +53,12 @@ fn kills_at_any_moment_leak_nothing(case: &mut Case) {
         let staging = case.text("staging");
         let pods = case.text("pods");
         case.run(async {
-            let work = async {
-                let mut all = tokio::task::JoinSet::new();
-                for (name, how) in WORK {
-                    all.spawn(live(
-                        channel.clone(),
-                        name,
-                        how(),
-                        format!("{staging}/{name}"),
-                        format!("{pods}/{name}"),
-                    ));
-                }
-                all.spawn(live_inline(channel.clone(), format!("{pods}/inline")));
-                all.join_all().await
+            let live = |index: usize| {
+                let (name, how) = WORK[index];
+                live(channel.clone(), name, how(), format!("{staging}/{name}"), format!("{pods}/{name}"))
             };
+            let inline = live_inline(channel.clone(), format!("{pods}/inline"));
+            let work = async { tokio::join!(live(0), live(1), live(2), live(3), inline) };
             // The moment of the kill; whatever is under way then goes with the driver.
             let _ = tokio::time::timeout(moment, work).await;
         });

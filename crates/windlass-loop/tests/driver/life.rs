@@ -58,7 +58,7 @@ fn lives(case: &mut Case, kind: &str, bytes: i64) {
 
     let usage = |path: &str| {
         let stats = case.stats(&id, path).unwrap();
-        assert!(!stats.volume_condition.unwrap().abnormal);
+        assert!(!stats.volume_condition.as_ref().unwrap().abnormal);
         let units: Vec<_> = stats.usage.iter().map(|it| it.unit()).collect();
         assert_eq!(units, [Unit::Bytes, Unit::Inodes]);
         assert!(stats.usage.iter().all(|it| it.total > 0 && it.available > 0 && it.used > 0), "{stats:?}");
