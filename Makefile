@@ -39,7 +39,7 @@ pictures: setup-build ## Draw the pictures of the README anew from what the demo
 	@scripts/picture.py $(TARGET)/debug/windlass docs/pictures
 
 .PHONY: test
-test: setup-check format-check lint doc unit api golden containers package simulate deny ## Run every check: format, lints, docs, tests, API, golden cases, containers, package, simulation, dependencies (SEEDS=n)
+test: setup-check format-check lint doc unit api golden containers sanity package simulate deny ## Run every check: format, lints, docs, tests, API, golden cases, containers, CSI driver, package, simulation, dependencies (SEEDS=n)
 	@echo '==> all passed'
 
 .PHONY: sim
@@ -70,6 +70,12 @@ containers: setup-check ## Give volumes to real containers of runc and podman, a
 	@echo '==> containers'
 	@$(BUILD)
 	@tests/containers/run.sh $(TARGET)/debug/windlass
+
+.PHONY: sanity
+sanity: setup-check ## Test the CSI driver windlass-loop with csi-sanity, as root
+	@echo '==> sanity'
+	@$(BUILD)
+	@tests/sanity/run.sh $(TARGET)/debug/windlass-loop $(TARGET)/sanity
 
 .PHONY: package
 package: setup-check ## Check the unit, what is installed, and the Debian package

@@ -69,11 +69,20 @@ pub enum Error {
         #[source]
         source: Errno,
     },
-    /// The loop device has another file by now.
-    #[error("detach {}: it has another file by now", path.display())]
+    /// The loop device has another file by now, or none.
+    #[error("change {}: it has another file by now", path.display())]
     OtherFile {
         /// The loop device.
         path: PathBuf,
+    },
+    /// The kernel does not take the new size.
+    #[error("give {} the size of its file", path.display())]
+    Resize {
+        /// The loop device.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Errno,
     },
     /// The kernel does not give the file back.
     #[error("detach {}", path.display())]
@@ -298,10 +307,31 @@ fn clear(fd: &OwnedFd, device: &LoopDevice) -> Result<bool, Error> {
     }
 }
 
+/// Gives a loop device the size that its file has by now, if it still has the file that it had.
+pub fn resize(device: &LoopDevice) -> Result<(), Error> {
+    let path = device.path();
+    let fd = open(device.number)?;
+    let now = fd.as_ref().map(|it| ask(device.number, it)).transpose()?.flatten();
+    match (fd, now) {
+        (Some(fd), Some(now)) if now.backing == device.backing => {
+            raw::loop_set_capacity(fd).map_err(|source| Error::Resize { path, source })
+        }
+        _ => Err(Error::OtherFile { path }),
+    }
+}
+
 /// The loop devices that have this file or device node, whatever path it was attached by.
 pub fn of_file(file: &Place) -> Result<Vec<LoopDevice>, Error> {
     let backing = Backing::of(file).map_err(|source| Error::OpenFile { path: file.path().into(), source })?;
     Ok(with(|_| true)?.into_iter().filter(|it| it.backing == backing).collect())
+}
+
+/// As [`of_file`], of those whose file has the name that this one has: the loop devices of others are not opened, not
+/// even for a moment, which would keep one that is on its way out.
+pub fn of_file_by_name(file: &Place) -> Result<Vec<LoopDevice>, Error> {
+    let backing = Backing::of(file).map_err(|source| Error::OpenFile { path: file.path().into(), source })?;
+    let name = file.path().file_name();
+    Ok(with(|it| it.file_name() == name)?.into_iter().filter(|it| it.backing == backing).collect())
 }
 
 /// The loop devices whose file has this path, without links, or had it when it was deleted.

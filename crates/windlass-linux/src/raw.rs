@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use linux_raw_sys::general as linux;
 use linux_raw_sys::ioctl::BLKROGET;
 use linux_raw_sys::loop_device::{
-    LOOP_CLR_FD, LOOP_CONFIGURE, LOOP_CTL_GET_FREE, LOOP_GET_STATUS64, loop_config, loop_info64,
+    LOOP_CLR_FD, LOOP_CONFIGURE, LOOP_CTL_GET_FREE, LOOP_GET_STATUS64, LOOP_SET_CAPACITY, loop_config, loop_info64,
 };
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::{Errno, Result};
@@ -354,6 +354,12 @@ pub fn loop_status<Fd: AsFd>(device: Fd) -> Result<loop_info64> {
 pub fn loop_clear<Fd: AsFd>(device: Fd) -> Result<()> {
     // SAFETY: the request takes no argument.
     checked(unsafe { libc::ioctl(device.as_fd().as_raw_fd(), LOOP_CLR_FD as _, 0) }.into()).map(drop)
+}
+
+/// `LOOP_SET_CAPACITY` of loop(4): gives the loop device the size that its file has by now.
+pub fn loop_set_capacity<Fd: AsFd>(device: Fd) -> Result<()> {
+    // SAFETY: the request takes no argument.
+    checked(unsafe { libc::ioctl(device.as_fd().as_raw_fd(), LOOP_SET_CAPACITY as _, 0) }.into()).map(drop)
 }
 
 /// What is told of a loop device, empty.

@@ -11,6 +11,7 @@ use crate::case::{Case, MEBIBYTE, UNDISTURBED};
 crate::tests!(
     a_file_becomes_a_device(),
     a_read_only_loop_refuses_to_be_written(),
+    a_loop_grows_with_its_file(),
     a_loop_that_is_not_kept_is_detached(),
     a_failure_in_between_leaks_no_loop(),
     a_loop_that_clears_itself_is_gone_with_its_last_user(UNDISTURBED),
@@ -44,6 +45,17 @@ fn a_read_only_loop_refuses_to_be_written(case: &Case) {
     let opened = rustix::fs::open(&disk.path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
     // Old kernels open it and refuse the write.
     assert!(opened.and_then(|it| rustix::io::write(&it, b"x")).is_err());
+}
+
+fn a_loop_grows_with_its_file(case: &Case) {
+    let disk = case.disk("image", 3 * MEBIBYTE);
+    case.image("image", 5 * MEBIBYTE);
+    assert_eq!(device::size_bytes(&disk.path).unwrap(), 3 * MEBIBYTE, "it does not look by itself");
+    loop_device::resize(&disk.device).unwrap();
+    assert_eq!(device::size_bytes(&disk.path).unwrap(), 5 * MEBIBYTE);
+    let mut mistaken = disk.device.clone();
+    mistaken.backing = Backing { inode: mistaken.backing.inode + 1, ..mistaken.backing };
+    assert!(matches!(loop_device::resize(&mistaken), Err(Error::OtherFile { .. })));
 }
 
 fn a_loop_that_is_not_kept_is_detached(case: &Case) {
@@ -114,6 +126,9 @@ fn loops_are_found_by_file_and_by_path(case: &Case) {
     let held = case.file("image");
     assert_eq!(loop_device::of_path(&case.path("image")).unwrap(), std::slice::from_ref(&disk.device));
     assert_eq!(loop_device::of_path(&case.path("other")).unwrap(), []);
+    assert_eq!(loop_device::of_file_by_name(&held).unwrap(), std::slice::from_ref(&disk.device));
+    case.image("directory-image", MEBIBYTE);
+    assert_eq!(loop_device::of_file_by_name(&case.file("directory-image")).unwrap(), []);
     std::fs::hard_link(case.path("image"), case.path("other")).unwrap();
     assert_eq!(case.loops("other"), std::slice::from_ref(&disk.device), "it is the same file");
     std::fs::remove_file(case.path("other")).unwrap();
