@@ -33,6 +33,11 @@ demo: setup-demo ## Show volumes of pods come, change and go, on real mounts tha
 	@cargo build $(LOCKED) --package windlass-cli
 	@scripts/demo.sh $(TARGET)/debug/windlass
 
+.PHONY: demo-csi
+demo-csi: setup-demo ## Show volumes of a CSI driver come and go, without a cluster, as root
+	@cargo build $(LOCKED) --package windlass-cli --package windlass-loop
+	@examples/csi/run.sh $(TARGET)/debug/windlass $(TARGET)/debug/windlass-loop
+
 .PHONY: pictures
 pictures: setup-build ## Draw the pictures of the README anew from what the demo prints
 	@cargo build $(LOCKED) --package windlass-cli
