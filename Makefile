@@ -44,7 +44,7 @@ pictures: setup-build ## Draw the pictures of the README anew from what the demo
 	@scripts/picture.py $(TARGET)/debug/windlass docs/pictures
 
 .PHONY: test
-test: setup-check format-check lint doc unit api golden containers sanity package simulate deny ## Run every check: format, lints, docs, tests, API, golden cases, containers, CSI driver, package, simulation, dependencies (SEEDS=n)
+test: setup-check format-check lint doc unit api golden golden-csi containers sanity package simulate deny ## Run every check: format, lints, docs, tests, API, golden cases, drivers' calls, containers, CSI driver, package, simulation, dependencies (SEEDS=n)
 	@echo '==> all passed'
 
 .PHONY: sim
@@ -63,6 +63,11 @@ chaos: setup-build ## Kill the daemon at random moments while pods come and go (
 golden: setup-check ## Compare what is mounted with what the kubelet mounts, as root (CASES="name ...")
 	@echo '==> golden'
 	@tests/golden/run.sh $(CASES)
+
+.PHONY: golden-csi
+golden-csi: setup-check ## Compare what CSI drivers are asked for with what the kubelet asks, as root (CASES="name ...")
+	@echo '==> golden-csi'
+	@tests/golden-csi/run.sh $(CASES)
 
 .PHONY: api
 api: setup-check ## Test the API against its contract with made-up requests

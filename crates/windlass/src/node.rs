@@ -633,6 +633,13 @@ impl Node {
         self.0.executor.scene.drivers.all()
     }
 
+    /// Publishes volumes of the pod again whose drivers ask for that (`requiresRepublish`), as the kubelet does with each
+    /// sync of a pod (C-121): they bring tokens and the like up to date. It is done once in a while in any case.
+    pub fn republish(&self, pod: &PodUid) {
+        let pod = pod.clone();
+        self.send(move |drive| drive.republish(&pod));
+    }
+
     /// The groups that the pod's volumes bring besides its own (E-37).
     pub async fn groups(&self, pod: &PodUid) -> Vec<i64> {
         let uid = pod.clone();

@@ -1,7 +1,7 @@
 //! Does what it is told to.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     error::Error,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
@@ -21,6 +21,7 @@ use windlass_core::{
 };
 
 use crate::{
+    inspect::Events,
     manifests::Manifests,
     protocol::{self, Answer, Command},
 };
@@ -48,29 +49,38 @@ impl Place {
 
 /// A node, and what it was told of so far.
 pub(crate) struct Agent {
-    node: Node,
-    root: PathBuf,
-    world: Manifests,
+    pub(crate) node: Node,
+    pub(crate) root: PathBuf,
+    pub(crate) world: Manifests,
     /// Pods that are wanted, by `namespace/name`.
-    running: BTreeMap<String, PodUid>,
+    pub(crate) running: BTreeMap<String, PodUid>,
+    /// Those among them that have been waited for.
+    synced: BTreeSet<PodUid>,
+    pub(crate) events: Events,
 }
 
 impl Agent {
     /// Starts a node that has the objects of these manifests, and no pods yet.
-    pub(crate) fn start(place: &Place, world: Manifests) -> Result<Self, StartError> {
-        let node = Node::builder(&place.root)
+    pub(crate) fn start(place: &Place, registry: Option<PathBuf>, world: Manifests) -> Result<Self, StartError> {
+        let builder = Node::builder(&place.root)
             .node_name("node-1")
             .state_directory(&place.state)
             .runtime_directory(&place.runtime)
             .token_provider(Tokens)
             // As with the kubelet, where another part removes them later.
-            .keep_pod_directories()
-            .start()?;
-        log(&node);
+            .keep_pod_directories();
+        let node = match registry {
+            Some(registry) => builder.driver_registry(registry),
+            None => builder,
+        }
+        .start()?;
+        let events = Events::default();
+        log(&node, events.clone());
         for object in world.objects.values() {
             node.update_object(object.clone());
         }
-        Ok(Self { node, root: place.root.clone(), world, running: BTreeMap::new() })
+        let (running, synced) = Default::default();
+        Ok(Self { node, root: place.root.clone(), world, running, synced, events })
     }
 
     /// This pod is wanted.
@@ -127,14 +137,19 @@ impl Agent {
     fn remove(&mut self, name: &str) -> Result<(), Box<dyn Error>> {
         let uid = self.running.remove(name).ok_or_else(|| format!("pod {name:?} does not run"))?;
         self.node.remove_pod(&uid);
+        self.synced.remove(&uid);
         Ok(())
     }
 
     /// One sync of a pod. It ends as soon as nothing more is to be expected, whether good or bad.
-    async fn wait(&self, name: &str, within: Duration) -> Answer {
+    async fn wait(&mut self, name: &str, within: Duration) -> Answer {
         let Some(uid) = self.running.get(name) else {
             return Answer::failed(&format!("pod {name:?} does not run"));
         };
+        // With each later sync the kubelet calls drivers again that ask for it (C-121).
+        if !self.synced.insert(uid.clone()) {
+            self.node.republish(uid);
+        }
         // That time is up shows in what is true then.
         let _ = time::timeout(within, self.rest(uid)).await;
         let error = self.node.sync(uid, Duration::ZERO).await.err();
@@ -147,6 +162,8 @@ impl Agent {
     /// Waits until each volume of a pod is settled, or nothing will change that by itself.
     async fn rest(&self, pod: &PodUid) {
         let mut changes = self.node.changes();
+        // A driver may think better of it, others do not.
+        let is_at_rest = |it: &[Reason]| is_at_rest(it, self.node.drivers().is_empty());
         while !self.node.explain(pod).await.iter().all(|it| is_at_rest(&it.reasons)) {
             if changes.next().await.is_none() {
                 return;
@@ -186,8 +203,8 @@ impl Agent {
 
 /// Whether what keeps a volume from being settled will not go away by itself: nobody tells the agent anything while it
 /// waits.
-fn is_at_rest(reasons: &[Reason]) -> bool {
-    let tried = reasons.iter().any(|it| it.attempts >= TRIES);
+fn is_at_rest(reasons: &[Reason], final_after_some_tries: bool) -> bool {
+    let tried = final_after_some_tries && reasons.iter().any(|it| it.attempts >= TRIES);
     let stuck = reasons.iter().all(|it| matches!(it.waits_on, WaitsOn::Nothing | WaitsOn::Object(_)));
     tried || stuck
 }
@@ -221,12 +238,13 @@ impl token::Provider for Tokens {
 }
 
 /// Writes what happens to standard error, for whoever wonders why a case differs.
-fn log(node: &Node) {
+fn log(node: &Node, events: Events) {
     let mut changes = node.changes();
     std::thread::spawn(move || {
         let Ok(runtime) = runtime::Builder::new_current_thread().build() else { return };
         runtime.block_on(async {
             while let Some(change) = changes.next().await {
+                events.note(&change);
                 eprintln!("{change:?}");
             }
         });

@@ -35,6 +35,19 @@ impl Drive {
         self.apply_all(pods);
     }
 
+    /// Publishes volumes of a pod again whose drivers ask for that (C-121). Those of other drivers are of the same content,
+    /// whatever it is called.
+    pub(crate) fn republish(&mut self, uid: &PodUid) {
+        let Some(known) = self.pods.get(uid) else { return };
+        let of_drivers = known.details.values().filter(|it| it.kind == catalogue::Kind::Csi);
+        let published = of_drivers.filter(|it| self.held.contains_key(&Place::Publish(it.volume.clone(), uid.clone())));
+        for volume in published.map(|it| it.volume.clone()).collect::<Vec<_>>() {
+            let renewal = self.renewals.entry((uid.clone(), volume)).or_default();
+            renewal.epoch = renewal.epoch.wrapping_add(1).max(1);
+        }
+        self.apply(uid);
+    }
+
     /// Tells what the attacher says of a pod's volumes.
     pub(super) fn tell_attachments(&mut self, uid: &PodUid) {
         let Some(known) = self.pods.get(uid) else { return };
