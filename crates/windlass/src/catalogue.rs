@@ -246,12 +246,14 @@ fn plugin(kind: Kind) -> Plugin {
 }
 
 /// What a CSI driver said of itself when it registered (C-51).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Driver {
     /// `STAGE_UNSTAGE_VOLUME`.
     pub stage: bool,
     /// `EXPAND_VOLUME`.
     pub expand: bool,
+    /// Where this node is, in the driver's words: labels of the node, as far as affinities go (C-25).
+    pub topology: BTreeMap<String, String>,
 }
 
 /// The drivers that are registered on this node.
@@ -275,7 +277,7 @@ pub enum Attacher {
 pub fn csi(
     origin: &Origin<'_>,
     object: Option<&CSIDriver>,
-    registered: Option<Driver>,
+    registered: Option<&Driver>,
     attacher: Attacher,
     republish_every: Duration,
 ) -> Capabilities {
@@ -337,7 +339,7 @@ mod tests {
         object
     }
 
-    fn of(origin: &Origin<'_>, object: Option<&CSIDriver>, registered: Option<Driver>) -> Capabilities {
+    fn of(origin: &Origin<'_>, object: Option<&CSIDriver>, registered: Option<&Driver>) -> Capabilities {
         csi(origin, object, registered, Attacher::Controller, Duration::from_secs(60))
     }
 
@@ -367,7 +369,8 @@ mod tests {
     fn a_csi_volume_of_a_pod_is_only_published() {
         let expected = Capabilities::default();
         assert_eq!(of(&Origin::Pod(&inline()), Some(&object(|it| it.attach_required = Some(true))), None), expected);
-        assert_eq!(of(&Origin::Pod(&inline()), None, Some(Driver { stage: true, expand: true })), expected);
+        let able = Driver { stage: true, expand: true, ..Driver::default() };
+        assert_eq!(of(&Origin::Pod(&inline()), None, Some(&able)), expected);
     }
 
     /// E-412, C-34.
@@ -384,13 +387,14 @@ mod tests {
 
     #[test]
     fn what_a_registered_driver_cannot_do_is_not_asked_of_it() {
-        let of = |registered| {
-            let capabilities = of(&persistent(), None, registered);
+        let of = |registered: Option<(bool, bool)>| {
+            let registered = registered.map(|(stage, expand)| Driver { stage, expand, ..Driver::default() });
+            let capabilities = of(&persistent(), None, registered.as_ref());
             (capabilities.stage, capabilities.expand, capabilities.identity)
         };
         assert_eq!(of(None), (true, true, Identity::Shared));
-        assert_eq!(of(Some(Driver { stage: false, expand: true })), (false, true, Identity::Shared));
-        assert_eq!(of(Some(Driver { stage: true, expand: false })), (true, false, Identity::Shared));
+        assert_eq!(of(Some((false, true))), (false, true, Identity::Shared));
+        assert_eq!(of(Some((true, false))), (true, false, Identity::Shared));
     }
 
     /// C-40.

@@ -52,7 +52,7 @@ pub struct Registered {
 /// What became of a driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum News {
-    Registered { name: Arc<str>, capabilities: NodeCapabilities },
+    Registered { name: Arc<str>, capabilities: NodeCapabilities, topology: BTreeMap<String, String> },
     Unregistered { name: Arc<str> },
     Refused { text: Arc<str> },
 }
@@ -96,9 +96,9 @@ impl Drivers {
         Some(match news {
             registration::News::Registered { driver, info, capabilities, .. } => {
                 let name: Arc<str> = driver.name().into();
-                let since = SystemTime::now();
+                let (since, topology) = (SystemTime::now(), info.topology.clone());
                 registered.insert(name.to_string(), Registered { driver, capabilities, info, since });
-                News::Registered { name, capabilities }
+                News::Registered { name, capabilities, topology }
             }
             registration::News::Unregistered { name, .. } => {
                 registered.remove(&*name)?;

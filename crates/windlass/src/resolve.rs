@@ -409,7 +409,7 @@ impl<O: Objects + ?Sized> Task<'_, O> {
 
     fn capabilities(&self, plugin: &Plugin, origin: &Origin<'_>, object: Option<&CSIDriver>) -> Capabilities {
         let Some(driver) = origin.driver() else { return plugin.capabilities.clone() };
-        let registered = self.resolver.drivers.get(&DriverName::from(driver)).copied();
+        let registered = self.resolver.drivers.get(&DriverName::from(driver));
         let Settings { attacher, republish_every, .. } = self.resolver.settings;
         catalogue::csi(origin, object, registered, *attacher, *republish_every)
     }

@@ -164,7 +164,10 @@ impl Agent {
         let mut changes = self.node.changes();
         // A driver may think better of it, others do not.
         let is_at_rest = |it: &[Reason]| is_at_rest(it, self.node.drivers().is_empty());
-        while !self.node.explain(pod).await.iter().all(|it| is_at_rest(&it.reasons)) {
+        // A pod that was just told of is not looked at yet.
+        while self.node.status(pod).await.is_none()
+            || !self.node.explain(pod).await.iter().all(|it| is_at_rest(&it.reasons))
+        {
             if changes.next().await.is_none() {
                 return;
             }

@@ -8,10 +8,12 @@ impl Drive {
     /// A driver came, came again or went.
     pub(crate) fn driver_news(&mut self, news: News) {
         match news {
-            News::Registered { name, capabilities } => {
+            News::Registered { name, capabilities, topology } => {
                 let driver = DriverName::from(&*name);
-                let can = catalogue::Driver { stage: capabilities.stage_unstage, expand: capabilities.expand };
-                if self.drivers.insert(driver.clone(), can) != Some(can) {
+                let (stage, expand) = (capabilities.stage_unstage, capabilities.expand);
+                let said = catalogue::Driver { stage, expand, topology };
+                if self.drivers.get(&driver) != Some(&said) {
+                    self.drivers.insert(driver.clone(), said);
                     self.apply_users_of(&name);
                 }
                 self.tell(Event::DriverRegistered(driver));

@@ -100,7 +100,7 @@ impl Plugin for Csi {
         let slot = Slot::of(&want.uid(), spec)?;
         let (volume_path, staging) = match spec.mode {
             Mode::Filesystem => (directory::target(scene, &slot), directory::staging(scene, &call.source.id)?),
-            Mode::Block => (device::mapped(scene, &slot), device::staging(scene, &slot)),
+            Mode::Block => (device::target(scene, &slot), device::staging(scene, &slot)),
         };
         let request = NodeExpandVolumeRequest {
             volume_id: call.source.id.handle.clone(),

@@ -86,15 +86,20 @@ impl<O: Objects + ?Sized> Task<'_, O> {
     fn elsewhere(&mut self, origin: &Origin<'_>) -> Option<Elsewhere> {
         let selector = origin.persistent()?.spec.as_ref()?.node_affinity.as_ref()?.required.as_ref()?;
         let (reference, node) = self.view.node(&self.resolver.settings.node);
-        let none = BTreeMap::new();
+        // What drivers say of the node counts as its labels (C-25), unless the node says otherwise.
+        let topologies = self.resolver.drivers.values().flat_map(|it| it.topology.clone());
+        let mut labels: BTreeMap<String, String> = topologies.collect();
+        if let Lookup::Found(node) = &node {
+            labels.extend(node.metadata.labels.clone().unwrap_or_default());
+        }
         let wanted = affinity::wanted(selector);
         let (text, note) = match &node {
-            Lookup::Found(node) => {
-                let labels = node.metadata.labels.as_ref().unwrap_or(&none);
-                let text = affinity::check(selector, labels).err()?;
-                let (name, has) = (&self.resolver.settings.node, affinity::relevant(selector, labels));
+            Lookup::Found(_) => {
+                let text = affinity::check(selector, &labels).err()?;
+                let (name, has) = (&self.resolver.settings.node, affinity::relevant(selector, &labels));
                 (text, format!("it is for nodes with {wanted}, and node {name} has {has}"))
             }
+            Lookup::Absent if affinity::check(selector, &labels).is_ok() => return None,
             Lookup::Absent => {
                 let text = format!("error retrieving node: {}", reference.not_found());
                 (text, format!("it is for nodes with {wanted}, and no object tells the labels of this one"))

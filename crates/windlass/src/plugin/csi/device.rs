@@ -38,13 +38,8 @@ pub(super) fn staging(scene: &Scene, slot: &Slot) -> PathBuf {
 }
 
 /// Where the driver makes it visible for a pod (C-74).
-fn target(scene: &Scene, slot: &Slot) -> PathBuf {
+pub(super) fn target(scene: &Scene, slot: &Slot) -> PathBuf {
     absolute(scene, &devices().join(PUBLISH).join(slot.name.as_path()).join(slot.pod.as_path()))
-}
-
-/// Where it is bound for a pod (C-73).
-pub(super) fn mapped(scene: &Scene, slot: &Slot) -> PathBuf {
-    absolute(scene, &own(&slot.name).join("dev").join(slot.pod.as_path()))
 }
 
 fn volume_name(spec: &VolumeSpec) -> Result<Name, Failure> {

@@ -75,7 +75,7 @@ fn the_drivers_object_decides_on_attach_and_republish() {
 #[test]
 fn the_driver_itself_decides_on_stage_and_growth_once_it_has_registered() {
     let mut world = claiming(CSI);
-    world.drivers.insert("d.example.com".into(), Driver { stage: false, expand: false });
+    world.drivers.insert("d.example.com".into(), Driver::default());
     let Capabilities { stage, expand, identity, .. } = world.only_use().spec.capabilities.clone();
     assert_eq!((stage, expand, identity), (false, false, Identity::Shared));
 }
