@@ -150,9 +150,14 @@ impl Agent {
         if !self.synced.insert(uid.clone()) {
             self.node.republish(uid);
         }
-        // That time is up shows in what is true then.
-        let _ = time::timeout(within, self.rest(uid)).await;
-        let error = self.node.sync(uid, Duration::ZERO).await.err();
+        // A driver may think better of it at any time; others do not, and need not be waited for to the end.
+        let error = if self.node.drivers().is_empty() {
+            // That time is up shows in what is true then.
+            let _ = time::timeout(within, self.rest(uid)).await;
+            self.node.sync(uid, Duration::ZERO).await.err()
+        } else {
+            self.node.sync(uid, within).await.err()
+        };
         let mut volumes: Vec<_> = self.node.volumes(uid).await.into_iter().map(|it| self.volume(it)).collect();
         volumes.sort_by(|one, other| one.name.cmp(&other.name));
         let groups = self.node.groups(uid).await;
@@ -162,8 +167,6 @@ impl Agent {
     /// Waits until each volume of a pod is settled, or nothing will change that by itself.
     async fn rest(&self, pod: &PodUid) {
         let mut changes = self.node.changes();
-        // A driver may think better of it, others do not.
-        let is_at_rest = |it: &[Reason]| is_at_rest(it, self.node.drivers().is_empty());
         // A pod that was just told of is not looked at yet.
         while self.node.status(pod).await.is_none()
             || !self.node.explain(pod).await.iter().all(|it| is_at_rest(&it.reasons))
@@ -206,14 +209,15 @@ impl Agent {
 
 /// Whether what keeps a volume from being settled will not go away by itself: nobody tells the agent anything while it
 /// waits.
-fn is_at_rest(reasons: &[Reason], final_after_some_tries: bool) -> bool {
-    let tried = final_after_some_tries && reasons.iter().any(|it| it.attempts >= TRIES);
+fn is_at_rest(reasons: &[Reason]) -> bool {
+    let tried = reasons.iter().any(|it| it.attempts >= TRIES);
     let stuck = reasons.iter().all(|it| matches!(it.waits_on, WaitsOn::Nothing | WaitsOn::Object(_)));
     tried || stuck
 }
 
+/// Whether nothing is here. Before all is known that was left by an earlier life, that is not known.
 fn is_empty(snapshot: &Snapshot) -> bool {
-    snapshot.volumes.is_empty() && snapshot.pods.is_empty() && snapshot.operations.is_empty()
+    snapshot.synced && snapshot.volumes.is_empty() && snapshot.pods.is_empty() && snapshot.operations.is_empty()
 }
 
 /// What is left, and why.

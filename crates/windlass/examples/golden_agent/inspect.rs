@@ -5,13 +5,18 @@ use std::{
     error::Error,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio::time;
 use windlass::{csi::Registered, memory::Object, node::Change};
 
 use crate::{agent::Agent, manifests::Manifests, tree};
+
+/// How long it takes at most to tidy up after a driver.
+const SOON: Duration = Duration::from_millis(300);
 
 /// What to do, besides what the other cases ask for.
 #[derive(Deserialize)]
@@ -64,7 +69,10 @@ impl Agent {
                 self.stats().await;
                 Ok(json!({}))
             }
-            Inspect::Tree => tree::read(&self.root).map(|it| json!({"tree": it})).map_err(Into::into),
+            Inspect::Tree => {
+                self.finish().await;
+                tree::read(&self.root).map(|it| json!({"tree": it})).map_err(Into::into)
+            }
             Inspect::Objects => Ok(json!({"objects": self.objects().await, "events": self.events.all(&self.root)})),
         };
         answer.unwrap_or_else(|error: Box<dyn Error>| json!({"error": error.to_string()}))
@@ -79,6 +87,17 @@ impl Agent {
         self.world.objects.extend(more.objects);
         self.world.pods.extend(more.pods);
         Ok(())
+    }
+
+    /// Lets what runs come to its end, if that is near: a driver has answered a little before all is tidied up.
+    async fn finish(&self) {
+        let mut changes = self.node.changes();
+        let done = async {
+            while self.node.snapshot().await.is_some_and(|it| !it.operations.is_empty()) {
+                changes.next().await;
+            }
+        };
+        let _ = time::timeout(SOON, done).await;
     }
 
     async fn stats(&self) {

@@ -182,18 +182,23 @@ pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failu
     drop(directory);
     let Some(id) = identify(note.as_ref(), task.spec, Some(slot)) else { return Ok(()) };
     let registered = scene.drivers.get(&id.driver)?;
-    let path = target(scene, slot);
-    let request = NodeUnpublishVolumeRequest { volume_id: id.handle.clone(), target_path: text(&path)? };
-    let unpublished = registered.driver.unpublish(request, scene.drivers.deadline);
-    scene.drivers.wait(unpublished).map_err(|error| failed(&error))?;
-    if mounted(&scene.watch, &path)?.is_some() {
-        return Err(lied(&id.driver, format_args!("{} is still mounted", path.display())));
-    }
+    take(scene, &registered, &id, &target(scene, slot))?;
     // With a driver that stages nothing there is no other end (C-105).
     match registered.capabilities.stage_unstage {
         true => Ok(()),
         false if is_mapped(scene, &slot.name)? => Ok(()),
         false => tidy(scene, &slot.name),
+    }
+}
+
+/// Has the driver take away what it made visible for a pod.
+fn take(scene: &Scene, registered: &Registered, id: &Identified, path: &Path) -> Result<(), Failure> {
+    let request = NodeUnpublishVolumeRequest { volume_id: id.handle.clone(), target_path: text(path)? };
+    let unpublished = registered.driver.unpublish(request, scene.drivers.deadline);
+    scene.drivers.wait(unpublished).map_err(|error| failed(&error))?;
+    match mounted(&scene.watch, path)? {
+        Some(_) => Err(lied(&id.driver, format_args!("{} is still mounted", path.display()))),
+        None => Ok(()),
     }
 }
 
@@ -216,6 +221,14 @@ pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
     drop(data);
     if let Some(id) = identify(note.as_ref(), spec, None) {
         let registered = scene.drivers.get(&id.driver)?;
+        // No pod has it, but a call that nobody waited for any more may have given it to one after it was taken away.
+        let below = devices().join(PUBLISH).join(name.as_path());
+        for pod in scene.layout.find(&below)?.map(|it| whole_file::names(&it)).transpose()?.unwrap_or_default() {
+            let path = absolute(scene, &below.join(pod.as_path()));
+            if mounted(&scene.watch, &path)?.is_some() {
+                take(scene, &registered, &id, &path)?;
+            }
+        }
         if registered.capabilities.stage_unstage {
             let path = absolute(scene, &devices().join(STAGING).join(name.as_path()));
             let request = NodeUnstageVolumeRequest { volume_id: id.handle.clone(), staging_target_path: text(&path)? };

@@ -1,6 +1,7 @@
 //! A volume that pods see as a directory: staged once for the node, and given to each pod (C-81..C-100).
 
 use std::{
+    ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -23,6 +24,8 @@ use crate::layout::PRIVATE;
 const STAGED: &str = "globalmount";
 /// The mount point of a pod's volume, in its directory.
 const PUBLISHED: &str = "mount";
+/// The directory of a pod that holds volumes of drivers.
+const PLUGIN: &str = "kubernetes.io~csi";
 
 /// The directory of a staged volume, below the root (C-71).
 fn stage_directory(id: &Identified) -> Result<(PathBuf, Name), name::Error> {
@@ -74,22 +77,55 @@ pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
     let Some(id) = Identified::of_spec(spec, None) else { return Ok(()) };
     let (above, name) = stage_directory(&id)?;
     let path = staging(scene, &id)?;
-    // C-93: what is bound elsewhere too is in use by somebody whom the engine does not know.
-    if let Some(mount) = mounted(&scene.watch, &path)? {
-        let table = scene.watch.table();
-        let others: Vec<String> = table.references(&mount).map(|it| it.mount_point.display().to_string()).collect();
-        if !others.is_empty() {
-            let text = format!("{} is still mounted by other references: {}", path.display(), others.join(", "));
-            return Err(Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::HeldOpen), text) });
-        }
-    }
     let registered = scene.drivers.get(&id.driver)?;
+    // No pod has it, but a call that nobody waited for any more may have given it to one after it was taken away.
+    for slot in elsewhere(scene, &path)?.iter().filter_map(|it| published_at(scene, it)) {
+        take(scene, &registered, &id, &slot)?;
+    }
+    // C-93: what is bound anywhere else is in use by somebody whom the engine does not know.
+    let others: Vec<String> = elsewhere(scene, &path)?.iter().map(|it| it.display().to_string()).collect();
+    if !others.is_empty() {
+        let text = format!("{} is still mounted by other references: {}", path.display(), others.join(", "));
+        return Err(Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::HeldOpen), text) });
+    }
     if registered.capabilities.stage_unstage {
         let request = NodeUnstageVolumeRequest { volume_id: id.handle.clone(), staging_target_path: text(&path)? };
         let unstaged = registered.driver.unstage(request, scene.drivers.deadline);
         scene.drivers.wait(unstaged).map_err(|error| failed(&error))?;
     }
     tidy(scene, &above, &name, STAGED).map_err(|failure| still_there(&id, failure))
+}
+
+/// Where else the volume is mounted that is staged here. The same place seen through another mount of the root does not
+/// count.
+fn elsewhere(scene: &Scene, staging: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let Some(mount) = mounted(&scene.watch, staging)? else { return Ok(Vec::new()) };
+    let own = staging.strip_prefix(scene.layout.path()).unwrap_or(staging);
+    let table = scene.watch.table();
+    let others = table.references(&mount).map(|it| it.mount_point.clone());
+    Ok(others.filter(|it| !it.ends_with(own)).collect())
+}
+
+/// The place in a pod at which this mount point is, if it is one of ours.
+fn published_at(scene: &Scene, point: &Path) -> Option<Slot> {
+    let below = point.strip_prefix(scene.layout.path()).ok()?;
+    let parts: Vec<&OsStr> = below.iter().collect();
+    let [_, pod, _, plugin, name, _] = parts[..] else { return None };
+    let part = |it| Name::new("name", it).ok();
+    let (pod, plugin, name) = (part(pod)?, part(plugin)?, part(name)?);
+    let slot = Slot { pod, plugin, name, mode: Mode::Filesystem };
+    let is_ours = slot.plugin.as_path() == Path::new(PLUGIN) && target(scene, &slot) == point;
+    is_ours.then_some(slot)
+}
+
+/// Has the driver take a volume from a pod, and takes away what is beside it (C-92).
+fn take(scene: &Scene, registered: &Registered, id: &Identified, slot: &Slot) -> Result<(), Failure> {
+    let target_path = text(&target(scene, slot))?;
+    let request = NodeUnpublishVolumeRequest { volume_id: id.handle.clone(), target_path };
+    // Also if nothing is there: the driver may have something elsewhere.
+    let unpublished = registered.driver.unpublish(request, scene.drivers.deadline);
+    scene.drivers.wait(unpublished).map_err(|error| failed(&error))?;
+    tidy(scene, &slot.parent(), &slot.name, PUBLISHED).map_err(|failure| still_there(id, failure))
 }
 
 pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
@@ -152,20 +188,12 @@ fn open(directory: &Place, mount: &Mount) -> Result<Place, Failure> {
 pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
     let directory = scene.layout.find(&task.slot.path())?;
     let note = directory.as_ref().map(Note::read).transpose()?.flatten();
-    // Of what nothing is known, only what is windlass's own can go; anything else is in the way, and is named.
-    if let Some(id) = identify(note.as_ref(), task.spec, Some(task.slot)) {
-        let registered = scene.drivers.get(&id.driver)?;
-        let request =
-            NodeUnpublishVolumeRequest { volume_id: id.handle.clone(), target_path: text(&target(scene, task.slot))? };
-        // Also if nothing is there (C-92): the driver may have something elsewhere.
-        let unpublished = registered.driver.unpublish(request, scene.drivers.deadline);
-        scene.drivers.wait(unpublished).map_err(|error| failed(&error))?;
-        drop(directory);
-        return tidy(scene, &task.slot.parent(), &task.slot.name, PUBLISHED)
-            .map_err(|failure| still_there(&id, failure));
-    }
     drop(directory);
-    tidy(scene, &task.slot.parent(), &task.slot.name, PUBLISHED)
+    match identify(note.as_ref(), task.spec, Some(task.slot)) {
+        Some(id) => take(scene, &scene.drivers.get(&id.driver)?, &id, task.slot),
+        // Of what nothing is known, only what is windlass's own can go; anything else is in the way, and is named.
+        None => tidy(scene, &task.slot.parent(), &task.slot.name, PUBLISHED),
+    }
 }
 
 /// What is staged, by the notes beside it.
