@@ -1,13 +1,15 @@
 //! What the attacher says of a volume, by the object that it keeps for a volume and a node (C-69, C-79).
 //!
-//! The kubelet asks the node's own status as well, which the attacher writes later; the attachment alone says the same.
+//! In a cluster the node's own status counts as well (C-78): a volume that is about to be detached goes from there first,
+//! while its attachment still stands. A node without a UID is nobody's but whoever wrote it down, and is not asked.
 
 use super::{Origin, Task};
 use crate::{
+    catalogue::Kind,
     objects::{Lookup, Objects},
     plugin::csi::names,
 };
-use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::api::{core::v1::Node, storage::v1::VolumeAttachment};
 use std::collections::BTreeMap;
 use windlass_core::{
     event::Attachment,
@@ -38,12 +40,28 @@ impl<O: Objects + ?Sized> Task<'_, O> {
         let name = names::attachment(&source.volume_handle, &source.driver, &self.resolver.settings.node);
         let (reference, found) = self.view.attachment(&name);
         let none = |state, text| Attached { name: name.clone(), state, metadata: Err(text) };
+        let id = format!("{}/{}^{}", Kind::Csi.plugin_name(), source.driver, source.volume_handle);
         Some(match found {
-            Lookup::Found(object) => read(name, &object),
+            Lookup::Found(object) => {
+                let read = read(name.clone(), &object);
+                match (&read.state, self.view.node(&self.resolver.settings.node).1) {
+                    (Some(Attachment::Attached { .. }), Lookup::Found(node)) if !lists(&node, &id) => none(
+                        Some(Attachment::Detached),
+                        "volume is not attached yet according to the node's status".into(),
+                    ),
+                    _ => read,
+                }
+            }
             Lookup::Absent => none(Some(Attachment::Detached), reference.not_found()),
             Lookup::Unavailable(text) => none(None, text.to_string()),
         })
     }
+}
+
+/// Whether a node lists a volume as attached, if a cluster keeps that list.
+fn lists(node: &Node, volume: &str) -> bool {
+    let attached = node.status.as_ref().and_then(|it| it.volumes_attached.as_ref());
+    node.metadata.uid.is_none() || attached.into_iter().flatten().any(|it| it.name == volume)
 }
 
 fn read(name: String, object: &VolumeAttachment) -> Attached {
@@ -88,6 +106,20 @@ mod tests {
         })));
         assert_eq!(attached.state, Some(Attachment::Attached { device: Some("csi-x".into()) }));
         assert_eq!(attached.metadata.unwrap()["slot"], "3");
+    }
+
+    /// C-78.
+    #[test]
+    fn a_node_of_a_cluster_lists_what_is_attached() {
+        let of = |node| lists(&serde_json::from_value(node).unwrap(), "kubernetes.io/csi/d^v");
+        assert!(of(json!({"metadata": {"name": "n"}})), "nobody keeps the list");
+        assert!(!of(json!({"metadata": {"name": "n", "uid": "u"}})));
+        let listing = |name| {
+            let attached = json!([{"name": name, "devicePath": ""}]);
+            json!({"metadata": {"name": "n", "uid": "u"}, "status": {"volumesAttached": attached}})
+        };
+        assert!(of(listing("kubernetes.io/csi/d^v")));
+        assert!(!of(listing("kubernetes.io/csi/d^w")));
     }
 
     /// C-32, C-79.

@@ -287,3 +287,120 @@ impl Want {
         self.pod.metadata.namespace.as_deref().unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use k8s_openapi::serde_json::{Value, from_value, json};
+    use windlass_core::ids::VolumeId;
+
+    use super::*;
+    use crate::{catalogue, payload::Snapshot, resolve::Detail};
+
+    const NONE: NodeCapabilities = NodeCapabilities {
+        stage_unstage: true,
+        volume_stats: false,
+        expand: false,
+        volume_condition: false,
+        single_node_multi_writer: false,
+        volume_mount_group: false,
+    };
+
+    /// A volume of a pod with a group: a persistent one with this specification, or else this one of the pod's own.
+    fn want(persistent: Option<Value>, own: Value) -> Want {
+        let volume = json!({"name": "v", "csi": own});
+        let pod = json!({
+            "metadata": {"name": "p", "namespace": "n", "uid": "u"},
+            "spec": {"containers": [], "volumes": [volume], "securityContext": {"fsGroup": 7}},
+        });
+        let persistent = persistent.map(|spec| from_value(json!({"metadata": {"name": "pv"}, "spec": spec})).unwrap());
+        let detail = Detail {
+            name: "v".into(),
+            volume: VolumeId::from("x"),
+            kind: catalogue::Kind::Csi,
+            persistent: persistent.map(Arc::new),
+            claim: None,
+            migrated: false,
+            mount_options: Vec::new(),
+            size_limit_bytes: None,
+            attachment: None,
+            refusal: None,
+        };
+        Want { pod: Arc::new(from_value(pod).unwrap()), detail: Arc::new(detail), objects: Snapshot::default() }
+    }
+
+    fn persistent(modes: &[&str], kind: &str) -> Want {
+        let source = json!({"driver": "d", "volumeHandle": "h", "fsType": kind, "volumeAttributes": {"a": "b"}});
+        let spec = json!({"csi": source, "accessModes": modes, "mountOptions": ["noatime", "discard"]});
+        want(Some(spec), json!({"driver": "d"}))
+    }
+
+    fn mount(source: &Source<'_>, can: &NodeCapabilities, label: Option<&str>) -> capability::MountVolume {
+        match source.capability(Mode::Filesystem, can, label).access_type {
+            Some(capability::AccessType::Mount(it)) => it,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// C-50, T-23.
+    #[test]
+    fn access_modes_are_told_by_what_the_driver_can_tell_apart() {
+        use capability::access_mode::Mode as Told;
+        let able = NodeCapabilities { single_node_multi_writer: true, ..NONE };
+        for (mode, plain, exact) in [
+            (None, Told::SingleNodeWriter, Told::SingleNodeMultiWriter),
+            (Some("ReadWriteOnce"), Told::SingleNodeWriter, Told::SingleNodeMultiWriter),
+            (Some("ReadOnlyMany"), Told::MultiNodeReaderOnly, Told::MultiNodeReaderOnly),
+            (Some("ReadWriteMany"), Told::MultiNodeMultiWriter, Told::MultiNodeMultiWriter),
+            (Some("ReadWriteOncePod"), Told::SingleNodeWriter, Told::SingleNodeSingleWriter),
+            (Some("Odd"), Told::Unknown, Told::Unknown),
+        ] {
+            assert_eq!((access_mode(mode, &NONE), access_mode(mode, &able)), (plain, exact), "{mode:?}");
+        }
+    }
+
+    /// C-41, C-82, T-15, T-22.
+    #[test]
+    fn a_mount_carries_options_label_and_group() {
+        let want = persistent(&["ReadWriteOnce"], "xfs");
+        let source = Source::of(&want).unwrap();
+        let plain = mount(&source, &NONE, None);
+        assert_eq!((plain.fs_type.as_str(), plain.volume_mount_group.as_str()), ("xfs", ""));
+        assert_eq!(plain.mount_flags, ["noatime", "discard"], "in their order");
+        let able = NodeCapabilities { volume_mount_group: true, ..NONE };
+        let labelled = mount(&source, &able, Some("s:o:t:s0:c1,c2"));
+        assert_eq!(labelled.mount_flags.last().unwrap(), "context=\"s:o:t:s0:c1,c2\"");
+        assert_eq!(labelled.volume_mount_group, "7");
+    }
+
+    /// C-90, T-21.
+    #[test]
+    fn the_group_is_changed_here_only_where_the_policy_says_so() {
+        let policy = |it: &str| -> CSIDriver { from_value(json!({"spec": {"fsGroupPolicy": it}})).unwrap() };
+        let changes = |want: &Want, policy: Option<&CSIDriver>| Source::of(want).unwrap().changes_group(policy, &NONE);
+        let once = persistent(&["ReadWriteMany", "ReadWriteOncePod"], "ext4");
+        let (many, typeless) = (persistent(&["ReadWriteMany"], "ext4"), persistent(&["ReadWriteOnce"], ""));
+        let inline = want(None, json!({"driver": "d", "fsType": "ext4"}));
+        let all = [&once, &many, &typeless, &inline];
+        let default = all.map(|it| changes(it, None));
+        assert_eq!(default, [true, false, false, true]);
+        assert_eq!(all.map(|it| changes(it, Some(&policy("ReadWriteOnceWithFSType")))), default);
+        assert_eq!(all.map(|it| changes(it, Some(&policy("File")))), [true; 4]);
+        assert_eq!(all.map(|it| changes(it, Some(&policy("None")))), [false; 4]);
+        let able = NodeCapabilities { volume_mount_group: true, ..NONE };
+        assert!(!Source::of(&once).unwrap().changes_group(Some(&policy("File")), &able), "the driver does it");
+    }
+
+    /// C-70, C-86, C-99, T-19.
+    #[test]
+    fn a_volume_of_the_pod_is_the_pods_alone() {
+        let want = want(None, json!({"driver": "d", "volumeAttributes": {"a": "b"}}));
+        let source = Source::of(&want).unwrap();
+        assert_eq!(source.id.handle, names::inline_handle("u", "v"));
+        assert_eq!(source.pod_info()["csi.storage.k8s.io/ephemeral"], "true");
+        assert_eq!(source.pod_info()["csi.storage.k8s.io/pod.uid"], "u");
+        assert_eq!(source.attributes().len(), 1, "what a pod adds is not written into them (W-14)");
+        assert!(mount(&source, &NONE, None).mount_flags.is_empty());
+    }
+}

@@ -80,6 +80,26 @@ fn the_driver_itself_decides_on_stage_and_growth_once_it_has_registered() {
     assert_eq!((stage, expand, identity), (false, false, Identity::Shared));
 }
 
+/// C-25.
+#[test]
+fn where_a_driver_says_that_the_node_is_counts_as_labels_of_the_node() {
+    let zone = |zone: &str| {
+        format!(
+            "{CSI}, nodeAffinity: {{required: {{nodeSelectorTerms: [{{matchExpressions: [
+                {{key: d.example.com/zone, operator: In, values: [{zone}]}}]}}]}}}}"
+        )
+    };
+    let is_refused = |value: &str, says: &str| {
+        let mut world = claiming(&zone(value));
+        let topology = [("d.example.com/zone".to_owned(), says.to_owned())].into();
+        world.drivers.insert("d.example.com".into(), Driver { topology, ..Driver::default() });
+        world.only().details[0].refusal.is_some()
+    };
+    assert!(!is_refused("a", "a"));
+    assert!(is_refused("a", "b"));
+    assert!(claiming(&zone("a")).only().details[0].refusal.is_some(), "nobody says where the node is");
+}
+
 #[test]
 fn a_volume_without_a_handle_has_no_name() {
     insta::assert_snapshot!(claiming("csi: {driver: d.example.com, volumeHandle: ''}").trace(), @r#"
