@@ -103,7 +103,7 @@ fn entry(root: &Path, path: &Path) -> io::Result<Entry> {
 /// A text without what differs from run to run.
 pub(crate) fn fold(root: &Path, text: &str) -> String {
     let text = text.replace(&*root.to_string_lossy(), "ROOT");
-    let text = replace_each(&text, "/dev/loop", |rest| digits(rest), "/dev/loopN");
+    let text = replace_each(&text, "/dev/loop", digits, "/dev/loopN");
     replace_each(&text, "..", stamp, "..STAMP")
 }
 

@@ -94,14 +94,14 @@ mod tests {
         read("csi-x".into(), &serde_json::from_value(object).unwrap())
     }
 
-    fn object(status: serde_json::Value) -> serde_json::Value {
+    fn object(status: &serde_json::Value) -> serde_json::Value {
         json!({"metadata": {"name": "csi-x"}, "spec": {"attacher": "d", "nodeName": "n", "source": {}}, "status": status})
     }
 
     /// C-79.
     #[test]
     fn what_is_attached_counts_whatever_went_wrong_before() {
-        let attached = of(object(json!({
+        let attached = of(object(&json!({
             "attached": true, "attachError": {"message": "old"}, "attachmentMetadata": {"slot": "3"},
         })));
         assert_eq!(attached.state, Some(Attachment::Attached { device: Some("csi-x".into()) }));
@@ -125,11 +125,11 @@ mod tests {
     /// C-32, C-79.
     #[test]
     fn what_is_not_attached_says_why() {
-        let failed = of(object(json!({"attached": false, "attachError": {"message": "no slot", "errorCode": 8}})));
+        let failed = of(object(&json!({"attached": false, "attachError": {"message": "no slot", "errorCode": 8}})));
         assert_eq!(failed.state, Some(Attachment::Failed { text: "no slot".into(), exhausted: true }));
         assert_eq!(failed.metadata, Err("no slot".into()));
-        assert_eq!(of(object(json!({"attached": false}))).state, Some(Attachment::Detached));
-        let mut leaving = object(json!({"attached": true}));
+        assert_eq!(of(object(&json!({"attached": false}))).state, Some(Attachment::Detached));
+        let mut leaving = object(&json!({"attached": true}));
         leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert_eq!(of(leaving).state, Some(Attachment::Detached));
     }

@@ -165,11 +165,12 @@ pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure
     let Some(mount) = mounted(&scene.watch, &path)? else {
         return Err(lied(&source.id.driver, format_args!("nothing is mounted at {}", path.display())));
     };
-    if task.access == Access::ReadWrite && source.changes_group(object, can) {
-        if let Some(group) = group::wanted(task.want)? {
-            let root = open(&directory, &mount)?;
-            group::give_all(scene, task, &root, group)?;
-        }
+    if task.access == Access::ReadWrite
+        && source.changes_group(object, can)
+        && let Some(group) = group::wanted(task.want)?
+    {
+        let root = open(&directory, &mount)?;
+        group::give_all(scene, task, &root, group)?;
     }
     Ok(Made::mount(&mount))
 }

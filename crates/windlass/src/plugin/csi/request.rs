@@ -308,7 +308,7 @@ mod tests {
     };
 
     /// A volume of a pod with a group: a persistent one with this specification, or else this one of the pod's own.
-    fn want(persistent: Option<Value>, own: Value) -> Want {
+    fn want(persistent: Option<Value>, own: &Value) -> Want {
         let volume = json!({"name": "v", "csi": own});
         let pod = json!({
             "metadata": {"name": "p", "namespace": "n", "uid": "u"},
@@ -333,7 +333,7 @@ mod tests {
     fn persistent(modes: &[&str], kind: &str) -> Want {
         let source = json!({"driver": "d", "volumeHandle": "h", "fsType": kind, "volumeAttributes": {"a": "b"}});
         let spec = json!({"csi": source, "accessModes": modes, "mountOptions": ["noatime", "discard"]});
-        want(Some(spec), json!({"driver": "d"}))
+        want(Some(spec), &json!({"driver": "d"}))
     }
 
     fn mount(source: &Source<'_>, can: &NodeCapabilities, label: Option<&str>) -> capability::MountVolume {
@@ -381,7 +381,7 @@ mod tests {
         let changes = |want: &Want, policy: Option<&CSIDriver>| Source::of(want).unwrap().changes_group(policy, &NONE);
         let once = persistent(&["ReadWriteMany", "ReadWriteOncePod"], "ext4");
         let (many, typeless) = (persistent(&["ReadWriteMany"], "ext4"), persistent(&["ReadWriteOnce"], ""));
-        let inline = want(None, json!({"driver": "d", "fsType": "ext4"}));
+        let inline = want(None, &json!({"driver": "d", "fsType": "ext4"}));
         let all = [&once, &many, &typeless, &inline];
         let default = all.map(|it| changes(it, None));
         assert_eq!(default, [true, false, false, true]);
@@ -395,7 +395,7 @@ mod tests {
     /// C-70, C-86, C-99, T-19.
     #[test]
     fn a_volume_of_the_pod_is_the_pods_alone() {
-        let want = want(None, json!({"driver": "d", "volumeAttributes": {"a": "b"}}));
+        let want = want(None, &json!({"driver": "d", "volumeAttributes": {"a": "b"}}));
         let source = Source::of(&want).unwrap();
         assert_eq!(source.id.handle, names::inline_handle("u", "v"));
         assert_eq!(source.pod_info()["csi.storage.k8s.io/ephemeral"], "true");
