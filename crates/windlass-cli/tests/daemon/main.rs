@@ -7,13 +7,14 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 mod case;
+mod csi;
 #[path = "../../../windlass/tests/real/enter.rs"]
 mod enter;
 mod faults;
 mod living;
 
 /// The tests of each file.
-const PARTS: [fn(&mut Vec<Trial>); 2] = [living::tests, faults::tests];
+const PARTS: [fn(&mut Vec<Trial>); 3] = [living::tests, faults::tests, csi::tests];
 
 fn main() {
     let arguments = Arguments::from_args();

@@ -1,0 +1,279 @@
+//! The whole life of volumes of a real driver, `windlass-loop`: file systems and devices on loop devices.
+//!
+//! The driver is the program that the workspace builds beside `windlass`. Both are killed on the way, and what the pod wrote
+//! is read back at the end.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use windlass_csi::{Driver, Limits, proto::csi};
+
+use crate::{
+    case::{Case, Ended},
+    enter::privileged,
+    tests,
+};
+
+tests![
+    a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes,
+    a_volume_of_a_pods_own_is_made_and_deleted_with_the_pod,
+    a_device_of_a_driver_is_given_to_a_pod_as_it_is,
+];
+
+const DRIVER: &str = "loop.csi.windlass.dev";
+const MIB: i64 = 1 << 20;
+const LONG: Duration = Duration::from_secs(60);
+
+const OBJECT: &str = "
+apiVersion: storage.k8s.io/v1
+kind: CSIDriver
+metadata: {name: loop.csi.windlass.dev}
+spec: {attachRequired: false, podInfoOnMount: true, volumeLifecycleModes: [Persistent, Ephemeral]}
+";
+
+/// Whether this machine can have the driver; if not, says what is skipped.
+fn can_run(what: &str) -> bool {
+    if !privileged(what) {
+        return false;
+    }
+    let missing = ["/dev/loop-control"].iter().find(|it| !Path::new(it).exists());
+    if let Some(missing) = missing {
+        eprintln!("there is no {missing}: skipped {what}");
+    }
+    missing.is_none()
+}
+
+/// Starts the driver, and waits until it can be called.
+fn start_driver(case: &Case) -> Ended {
+    let program = Path::new(env!("CARGO_BIN_EXE_windlass")).with_file_name("windlass-loop");
+    assert!(program.exists(), "{} is missing: cargo build --package windlass-loop", program.display());
+    let log = File::options().create(true).append(true).open(case.path("driver.log")).unwrap();
+    let mut command = Command::new(program);
+    command.arg("--endpoint").arg(case.path("csi.sock")).arg("--state").arg(case.path("state"));
+    command.arg("--registry").arg(case.path("root/plugins_registry")).args(["--node-id", "node-1"]);
+    let mut driver = Ended(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(driver.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(!line.is_empty(), "the driver ended: {}", fs::read_to_string(case.path("driver.log")).unwrap());
+    driver
+}
+
+/// What a cluster's controllers would do, by the driver's controller service.
+struct Controller {
+    runtime: tokio::runtime::Runtime,
+    driver: Driver,
+}
+
+impl Controller {
+    fn of(case: &Case) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { runtime, driver: Driver::new(DRIVER, case.path("csi.sock"), Limits::default()) }
+    }
+
+    fn create(&self, name: &str, megabytes: i64, kind: Option<&str>) -> String {
+        use csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume, access_mode::Mode};
+        let access_type = match kind {
+            Some(kind) => AccessType::Mount(MountVolume { fs_type: kind.into(), ..Default::default() }),
+            None => AccessType::Block(BlockVolume {}),
+        };
+        let capability = csi::VolumeCapability {
+            access_type: Some(access_type),
+            access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }),
+        };
+        let request = csi::CreateVolumeRequest {
+            name: name.into(),
+            capacity_range: Some(csi::CapacityRange { required_bytes: megabytes * MIB, limit_bytes: 0 }),
+            volume_capabilities: vec![capability],
+            parameters: kind.map(|it| ("fsType".to_string(), it.to_string())).into_iter().collect(),
+            ..Default::default()
+        };
+        self.runtime.block_on(self.driver.create_volume(request, LONG)).unwrap().volume_id
+    }
+
+    fn expand(&self, volume: &str, megabytes: i64) {
+        let request = csi::ControllerExpandVolumeRequest {
+            volume_id: volume.into(),
+            capacity_range: Some(csi::CapacityRange { required_bytes: megabytes * MIB, limit_bytes: 0 }),
+            ..Default::default()
+        };
+        self.runtime.block_on(self.driver.controller_expand(request, LONG)).unwrap();
+    }
+
+    fn delete(&self, volume: &str) {
+        let request = csi::DeleteVolumeRequest { volume_id: volume.into(), ..Default::default() };
+        self.runtime.block_on(self.driver.delete_volume(request, LONG)).unwrap();
+    }
+}
+
+/// A persistent volume and its claim.
+fn claimed(volume: &str, megabytes: i64, mode: &str) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: PersistentVolume
+metadata: {{name: pv}}
+spec:
+  capacity: {{storage: {megabytes}Mi}}
+  accessModes: [ReadWriteOnce]
+  volumeMode: {mode}
+  csi: {{driver: {DRIVER}, volumeHandle: {volume}, fsType: xfs}}
+  claimRef: {{namespace: default, name: data}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{name: data}}
+spec:
+  accessModes: [ReadWriteOnce]
+  volumeMode: {mode}
+  resources: {{requests: {{storage: 320Mi}}}}
+  volumeName: pv
+status: {{phase: Bound, capacity: {{storage: 320Mi}}}}
+"
+    )
+}
+
+const POD: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: app, uid: app-1}
+spec:
+  securityContext: {fsGroup: 4711}
+  containers: [{name: main, volumeMounts: [{name: data, mountPath: /data}]}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+";
+
+/// How large a file system is.
+fn size(path: &Path) -> u64 {
+    let status = rustix::fs::statvfs(path).unwrap();
+    status.f_blocks * status.f_frsize
+}
+
+/// The loop devices that belong to the driver of this test.
+fn loop_devices(case: &Case) -> Vec<PathBuf> {
+    let state = case.path("state");
+    let entries = fs::read_dir("/sys/block").unwrap().flatten().map(|it| it.path().join("loop/backing_file"));
+    let backed = entries.filter(|it| fs::read_to_string(it).is_ok_and(|it| Path::new(it.trim()).starts_with(&state)));
+    backed.collect()
+}
+
+fn a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes(case: &Case) {
+    if !can_run("the life of a driver's volume") {
+        return;
+    }
+    let mut daemon = case.start();
+    let driver = start_driver(case);
+    let controller = Controller::of(case);
+    let volume = controller.create("data", 320, Some("xfs"));
+    case.manifest("driver.yaml", OBJECT);
+    case.manifest("data.yaml", &claimed(&volume, 320, "Filesystem"));
+    case.manifest("app.yaml", POD);
+    case.wait_mounted(&["app"]);
+    let path = case.volume("app-1", "csi", "pv").join("mount");
+    fs::write(path.join("order"), "forty fathoms of rope").unwrap();
+    let before = size(&path);
+
+    // It grows while the pod has it.
+    controller.expand(&volume, 512);
+    case.manifest("data.yaml", &claimed(&volume, 512, "Filesystem"));
+    daemon.until_logged("the volume has grown");
+    assert!(size(&path) > before, "{} is not more than {before}", size(&path));
+
+    // Neither the death of the driver nor that of the daemon is anything to the pod.
+    drop(driver);
+    assert_eq!(fs::read_to_string(path.join("order")).unwrap(), "forty fathoms of rope");
+    let driver = start_driver(case);
+    daemon.kill();
+    assert_eq!(fs::read_to_string(path.join("order")).unwrap(), "forty fathoms of rope");
+    daemon = case.start();
+    case.wait_mounted(&["app"]);
+
+    case.remove_manifest("app.yaml");
+    case.wait_unmounted(&["app"]);
+    assert_eq!(case.mounts(), Vec::<PathBuf>::new());
+    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+
+    // The bytes are the volume's.
+    case.manifest("app.yaml", POD);
+    case.wait_mounted(&["app"]);
+    assert_eq!(fs::read_to_string(path.join("order")).unwrap(), "forty fathoms of rope");
+    case.remove_manifest("app.yaml");
+    case.wait_unmounted(&["app"]);
+    controller.delete(&volume);
+    assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 0);
+    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert!(daemon.stop().success());
+    drop(driver);
+}
+
+fn a_volume_of_a_pods_own_is_made_and_deleted_with_the_pod(case: &Case) {
+    if !can_run("a volume of a pod's own") {
+        return;
+    }
+    let daemon = case.start();
+    let pod = format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{name: app, uid: app-1}}
+spec:
+  containers: [{{name: main, volumeMounts: [{{name: scratch, mountPath: /scratch}}]}}]
+  volumes: [{{name: scratch, csi: {{driver: {DRIVER}, fsType: ext4, volumeAttributes: {{size: 32Mi}}}}}}]
+"
+    );
+    case.manifest("app.yaml", &pod);
+    // Without its object a driver cannot have such volumes, and without the driver nobody can make one.
+    case.until_reason("app", "scratch", |it| it["message"].as_str().unwrap().contains("no CSIDriver object"));
+    case.manifest("driver.yaml", OBJECT);
+    case.until_reason("app", "scratch", |it| it["code"] == "DriverMissing");
+    let _driver = start_driver(case);
+    case.wait_mounted(&["app"]);
+    let drivers = case.json(&["get", "drivers"]);
+    assert_eq!(drivers["items"][0]["metadata"]["name"], DRIVER);
+    assert_eq!(drivers["items"][0]["status"]["nodeId"], "node-1");
+    let path = case.volume("app-1", "csi", "scratch").join("mount");
+    fs::write(path.join("note"), "mine").unwrap();
+    assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 1);
+    case.remove_manifest("app.yaml");
+    case.wait_unmounted(&["app"]);
+    assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 0);
+    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert!(daemon.stop().success());
+}
+
+fn a_device_of_a_driver_is_given_to_a_pod_as_it_is(case: &Case) {
+    if !can_run("a device of a driver") {
+        return;
+    }
+    let daemon = case.start();
+    let _driver = start_driver(case);
+    let controller = Controller::of(case);
+    let volume = controller.create("raw", 16, None);
+    let pod = POD.replace("volumeMounts: [{name: data, mountPath: /data}]", "volumeDevices: [{name: data, devicePath: /dev/xvda}]");
+    case.manifest("driver.yaml", OBJECT);
+    case.manifest("data.yaml", &claimed(&volume, 320, "Block"));
+    case.manifest("app.yaml", &pod);
+    case.wait_mounted(&["app"]);
+    let path = case.path("root/pods/app-1/volumeDevices/kubernetes.io~csi/pv");
+    assert!(fs::metadata(&path).unwrap().file_type().is_block_device());
+    File::options().write(true).open(&path).unwrap().write_all(b"forty fathoms").unwrap();
+    case.remove_manifest("app.yaml");
+    case.wait_unmounted(&["app"]);
+    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    case.manifest("app.yaml", &pod);
+    case.wait_mounted(&["app"]);
+    let mut bytes = [0; 13];
+    File::open(&path).unwrap().read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"forty fathoms");
+    case.remove_manifest("app.yaml");
+    case.wait_unmounted(&["app"]);
+    controller.delete(&volume);
+    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert_eq!(case.mounts(), Vec::<PathBuf>::new());
+    assert!(daemon.stop().success());
+}
