@@ -66,8 +66,8 @@ struct Arguments {
 }
 
 const EXAMPLE: &str = "Example:
-  windlass-loop --endpoint /run/windlass-loop/csi.sock --state /var/lib/windlass-loop --node-id $(hostname) \\
-      --registry /var/lib/kubelet/plugins_registry
+  windlass-loop --endpoint /run/windlass-loop/csi.sock --state /var/lib/windlass-loop \\
+      --node-id $(hostname) --registry /var/lib/kubelet/plugins_registry
 
 Once it can be called, it prints one line to standard output. SIGTERM ends it in order.";
 

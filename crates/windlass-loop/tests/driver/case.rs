@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -153,7 +154,10 @@ impl Case {
     }
 
     pub(crate) fn run<Future: std::future::Future>(&self, future: Future) -> Future::Output {
-        self.runtime.block_on(future)
+        // Far more than anything takes: a driver that hangs must not hang the tests.
+        const DEADLINE: Duration = Duration::from_secs(120);
+        let done = self.runtime.block_on(async { tokio::time::timeout(DEADLINE, future).await });
+        done.unwrap_or_else(|_| panic!("the driver did not answer; the log says: {}", self.log()))
     }
 
     pub(crate) fn identity(&self) -> IdentityClient<Channel> {

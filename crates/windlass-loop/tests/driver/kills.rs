@@ -18,8 +18,11 @@ crate::tests!(kills_at_any_moment_leak_nothing("mkfs.ext4"));
 /// How often the driver is killed unless it is said.
 const KILLS: u64 = 25;
 
-/// What is done meanwhile, by name.
-const WORK: [(&str, fn() -> VolumeCapability); 4] =
+/// A volume by name, and how it is used.
+type Work = (&'static str, fn() -> VolumeCapability);
+
+/// What is done meanwhile.
+const WORK: [Work; 4] =
     [("one", || as_mount("ext4")), ("two", as_block), ("three", || as_mount("ext4")), ("four", as_block)];
 
 fn number(name: &str, default: u64) -> u64 {
