@@ -41,8 +41,8 @@ impl Drive {
     /// whatever it is called.
     pub(crate) fn republish(&mut self, uid: &PodUid) {
         let Some(known) = self.pods.get(uid) else { return };
-        let of_drivers = known.details.values().filter(|it| it.kind == catalogue::Kind::Csi);
-        let published = of_drivers.filter(|it| self.held.contains_key(&Place::Publish(it.volume.clone(), uid.clone())));
+        let of_drivers = known.details.iter().filter(|it| it.kind == catalogue::Kind::Csi);
+        let published = of_drivers.filter(|it| self.held.contains(&Place::Publish(it.volume.clone(), uid.clone())));
         for volume in published.map(|it| it.volume.clone()).collect::<Vec<_>>() {
             let renewal = self.renewals.entry((uid.clone(), volume)).or_default();
             renewal.epoch = renewal.epoch.wrapping_add(1).max(1);
