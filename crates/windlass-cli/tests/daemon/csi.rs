@@ -15,8 +15,8 @@ use std::{
 use windlass_csi::{Driver, Limits, proto::csi};
 
 use crate::{
-    case::{Case, Ended},
-    enter::privileged,
+    case::{Case, Daemon, Ended, until},
+    enter::{BASE, privileged},
     tests,
 };
 
@@ -49,14 +49,41 @@ fn can_run(what: &str) -> bool {
     missing.is_none()
 }
 
+/// Where the driver's sockets are: the path of a socket must be short, and the names of tests are not.
+fn sockets(case: &Case) -> PathBuf {
+    let number = case
+        .path("")
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .fold(7_u32, |sum, it| sum.wrapping_mul(31).wrapping_add((*it).into()));
+    Path::new(BASE).join(format!("{number:x}"))
+}
+
+/// Starts the daemon, which looks for drivers there.
+fn start_daemon(case: &Case) -> Daemon {
+    let mut command = case.run();
+    command.arg("--driver-registry").arg(sockets(case).join("registry"));
+    case.start_as(command)
+}
+
+/// Waits until a volume is not staged any more, by the directory that its own is in.
+fn until_unstaged(case: &Case, below: &str) {
+    let directory = case.path("root/plugins/kubernetes.io/csi").join(below);
+    until("the volume is unstaged", &directory, || {
+        let left = fs::read_dir(&directory).unwrap().flatten().map(|it| it.file_name());
+        left.filter(|it| it != "staging" && it != "publish").count() == 0
+    });
+}
+
 /// Starts the driver, and waits until it can be called.
 fn start_driver(case: &Case) -> Ended {
     let program = Path::new(env!("CARGO_BIN_EXE_windlass")).with_file_name("windlass-loop");
     assert!(program.exists(), "{} is missing: cargo build --package windlass-loop", program.display());
     let log = File::options().create(true).append(true).open(case.path("driver.log")).unwrap();
     let mut command = Command::new(program);
-    command.arg("--endpoint").arg(case.path("csi.sock")).arg("--state").arg(case.path("state"));
-    command.arg("--registry").arg(case.path("root/plugins_registry")).args(["--node-id", "node-1"]);
+    command.arg("--endpoint").arg(sockets(case).join("csi.sock")).arg("--state").arg(case.path("state"));
+    command.arg("--registry").arg(sockets(case).join("registry")).args(["--node-id", "node-1"]);
     let mut driver = Ended(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(driver.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -73,7 +100,7 @@ struct Controller {
 impl Controller {
     fn of(case: &Case) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { runtime, driver: Driver::new(DRIVER, case.path("csi.sock"), Limits::default()) }
+        Self { runtime, driver: Driver::new(DRIVER, sockets(case).join("csi.sock"), Limits::default()) }
     }
 
     fn create(&self, name: &str, megabytes: i64, kind: Option<&str>) -> String {
@@ -166,7 +193,7 @@ fn a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes(case:
     if !can_run("the life of a driver's volume") {
         return;
     }
-    let mut daemon = case.start();
+    let mut daemon = start_daemon(case);
     let driver = start_driver(case);
     let controller = Controller::of(case);
     let volume = controller.create("data", 320, Some("xfs"));
@@ -190,11 +217,12 @@ fn a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes(case:
     let driver = start_driver(case);
     daemon.kill();
     assert_eq!(fs::read_to_string(path.join("order")).unwrap(), "forty fathoms of rope");
-    daemon = case.start();
+    daemon = start_daemon(case);
     case.wait_mounted(&["app"]);
 
     case.remove_manifest("app.yaml");
     case.wait_unmounted(&["app"]);
+    until_unstaged(case, DRIVER);
     assert_eq!(case.mounts(), Vec::<PathBuf>::new());
     assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
 
@@ -204,6 +232,7 @@ fn a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes(case:
     assert_eq!(fs::read_to_string(path.join("order")).unwrap(), "forty fathoms of rope");
     case.remove_manifest("app.yaml");
     case.wait_unmounted(&["app"]);
+    until_unstaged(case, DRIVER);
     controller.delete(&volume);
     assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 0);
     assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
@@ -215,7 +244,7 @@ fn a_volume_of_a_pods_own_is_made_and_deleted_with_the_pod(case: &Case) {
     if !can_run("a volume of a pod's own") {
         return;
     }
-    let daemon = case.start();
+    let daemon = start_daemon(case);
     let pod = format!(
         "
 apiVersion: v1
@@ -227,11 +256,11 @@ spec:
 "
     );
     case.manifest("app.yaml", &pod);
-    // Without its object a driver cannot have such volumes, and without the driver nobody can make one.
-    case.until_reason("app", "scratch", |it| it["message"].as_str().unwrap().contains("no CSIDriver object"));
-    case.manifest("driver.yaml", OBJECT);
+    // Without the driver nobody can make such a volume, and without its object a driver cannot have any.
     case.until_reason("app", "scratch", |it| it["code"] == "DriverMissing");
     let _driver = start_driver(case);
+    case.until_reason("app", "scratch", |it| it["message"].as_str().unwrap().contains("no CSIDriver object"));
+    case.manifest("driver.yaml", OBJECT);
     case.wait_mounted(&["app"]);
     let drivers = case.json(&["get", "drivers"]);
     assert_eq!(drivers["items"][0]["metadata"]["name"], DRIVER);
@@ -250,11 +279,14 @@ fn a_device_of_a_driver_is_given_to_a_pod_as_it_is(case: &Case) {
     if !can_run("a device of a driver") {
         return;
     }
-    let daemon = case.start();
+    let daemon = start_daemon(case);
     let _driver = start_driver(case);
     let controller = Controller::of(case);
     let volume = controller.create("raw", 16, None);
-    let pod = POD.replace("volumeMounts: [{name: data, mountPath: /data}]", "volumeDevices: [{name: data, devicePath: /dev/xvda}]");
+    let pod = POD.replace(
+        "volumeMounts: [{name: data, mountPath: /data}]",
+        "volumeDevices: [{name: data, devicePath: /dev/xvda}]",
+    );
     case.manifest("driver.yaml", OBJECT);
     case.manifest("data.yaml", &claimed(&volume, 320, "Block"));
     case.manifest("app.yaml", &pod);
@@ -264,6 +296,7 @@ fn a_device_of_a_driver_is_given_to_a_pod_as_it_is(case: &Case) {
     File::options().write(true).open(&path).unwrap().write_all(b"forty fathoms").unwrap();
     case.remove_manifest("app.yaml");
     case.wait_unmounted(&["app"]);
+    until_unstaged(case, "volumeDevices");
     assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
     case.manifest("app.yaml", &pod);
     case.wait_mounted(&["app"]);
@@ -272,6 +305,7 @@ fn a_device_of_a_driver_is_given_to_a_pod_as_it_is(case: &Case) {
     assert_eq!(&bytes, b"forty fathoms");
     case.remove_manifest("app.yaml");
     case.wait_unmounted(&["app"]);
+    until_unstaged(case, "volumeDevices");
     controller.delete(&volume);
     assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
     assert_eq!(case.mounts(), Vec::<PathBuf>::new());
