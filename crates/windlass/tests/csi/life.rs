@@ -8,23 +8,22 @@ use crate::{
     host::{Host, NAME, pod, run, settle, uid},
 };
 
-pub(crate) fn tests(tests: &mut Vec<Trial>) {
-    crate::add(tests, "a_driver_that_says_it_is_done_and_is_not_is_named", |host| {
-        a_driver_that_says_it_is_done_and_is_not_is_named(host);
-    });
-    crate::add(tests, "a_handle_may_hold_anything", |host| a_handle_may_hold_anything(host));
-    crate::add(tests, "a_volume_is_staged_published_and_taken_away_again", |host| {
-        a_volume_is_staged_published_and_taken_away_again(host);
-    });
-    crate::add(tests, "a_volume_waits_for_its_driver_and_comes_when_the_driver_does", |host| {
-        a_volume_waits_for_its_driver_and_comes_when_the_driver_does(host);
-    });
-    crate::add(tests, "a_new_process_calls_nobody_for_what_is_mounted", |host| {
-        a_new_process_calls_nobody_for_what_is_mounted(host);
-    });
-    crate::add(tests, "a_volume_that_is_staged_for_nobody_is_found_again_and_unstaged", |host| {
-        a_volume_that_is_staged_for_nobody_is_found_again_and_unstaged(host);
-    });
+/// The tests of this file, each by the name of its function.
+macro_rules! tests {
+    ($($test:ident),* $(,)?) => {
+        pub(crate) fn tests(tests: &mut Vec<Trial>) {
+            $(crate::add(tests, stringify!($test), $test);)*
+        }
+    };
+}
+
+tests! {
+    a_driver_that_says_it_is_done_and_is_not_is_named,
+    a_handle_may_hold_anything,
+    a_volume_is_staged_published_and_taken_away_again,
+    a_volume_waits_for_its_driver_and_comes_when_the_driver_does,
+    a_new_process_calls_nobody_for_what_is_mounted,
+    a_volume_that_is_staged_for_nobody_is_found_again_and_unstaged,
 }
 
 fn a_volume_is_staged_published_and_taken_away_again(host: &Host) {
