@@ -297,10 +297,7 @@ impl Executor {
 
     /// How full a volume is.
     pub(crate) fn statistics(&self, want: &Want, made: &Made) -> Result<Statistics, Failure> {
-        match plugin::of(want.detail.kind) {
-            Some(plugin) => plugin.statistics(&self.scene, want, made),
-            None => Err(Failure::refused(Cause::NotSupported, "nobody knows how full it is")),
-        }
+        plugin::of(want.detail.kind).statistics(&self.scene, want, made)
     }
 
     /// The record of something.
@@ -518,7 +515,7 @@ fn sensible(read: Result<Option<Record>, record::Error>) -> Result<Option<Record
 }
 
 fn plugin_of(spec: &VolumeSpec) -> Result<&'static dyn Plugin, Failure> {
-    let plugin = Kind::of_plugin(spec.plugin.as_str()).and_then(plugin::of);
+    let plugin = Kind::of_plugin(spec.plugin.as_str()).map(plugin::of);
     plugin.ok_or_else(|| {
         let text = format!("no volume plugin matched name: {}", spec.plugin);
         Failure::refused(Cause::Node(Obstacle::AbilityMissing), text)

@@ -416,16 +416,16 @@ pub trait Plugin: Send + Sync {
     }
 }
 
-/// The plugin of a kind, if windlass sets volumes of that kind up itself.
-pub fn of(kind: Kind) -> Option<&'static dyn Plugin> {
-    Some(match kind {
+/// The plugin of a kind.
+pub fn of(kind: Kind) -> &'static dyn Plugin {
+    match kind {
         Kind::EmptyDir | Kind::GitRepo => &empty_dir::EmptyDir,
         Kind::HostPath => &host_path::HostPath,
         Kind::Secret | Kind::DownwardApi | Kind::ConfigMap | Kind::Projected => &written::Written,
         Kind::LocalVolume => &local::Local,
         Kind::Image => &host_path::Image,
         Kind::Csi => &csi::Csi,
-    })
+    }
 }
 
 /// What a container may assume of a volume (E-396, P-27..P-39).

@@ -71,8 +71,7 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
         remains.stage(executor, record);
     }
     for kind in Kind::ALL {
-        let Some(plugin) = plugin::of(kind) else { continue };
-        let staged_there = match plugin.staged(&executor.scene) {
+        let staged_there = match plugin::of(kind).staged(&executor.scene) {
             Ok(staged) => staged,
             Err(failure) => {
                 remains.troubles.push(format!("what {} has staged cannot be read: {failure}", kind.plugin_name()));

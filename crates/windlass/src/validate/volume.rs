@@ -11,8 +11,8 @@ use windlass_linux::name::Relative;
 
 use super::Findings;
 use crate::{
-    catalogue::{Catalogue, Kind, Origin},
-    plugin, quantity,
+    catalogue::{Catalogue, Origin},
+    quantity,
 };
 
 /// Kinds that CSI drivers have taken over.
@@ -92,19 +92,14 @@ impl Findings {
     /// Whether windlass can mount such a volume.
     pub(super) fn mountable(&mut self, field: &str, sources: &[String], origin: &Origin<'_>) {
         let migrated = sources.iter().find(|it| MIGRATED.contains(&it.as_str()));
-        let kind = match Catalogue::default().find(origin) {
-            Ok(plugin) if plugin.refuses.is_none() => plugin.kind,
-            Err(_) if migrated.is_some() => Kind::Csi,
+        match Catalogue::default().find(origin) {
+            Ok(plugin) if plugin.refuses.is_none() => {}
+            Err(_) if migrated.is_some() => {}
             Ok(_) | Err(_) => {
                 if let [source] = sources {
                     self.warning(format!("{field}.{source}"), "windlass cannot mount volumes of this kind");
                 }
-                return;
             }
-        };
-        if plugin::of(kind).is_none() {
-            let text = "windlass cannot mount volumes of CSI drivers yet";
-            self.warning(format!("{field}.{}", migrated.map_or("csi", |it| it.as_str())), text);
         }
     }
 

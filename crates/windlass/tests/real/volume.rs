@@ -74,7 +74,7 @@ impl Volume {
     }
 
     fn plugin(&self) -> &'static dyn Plugin {
-        plugin::of(self.kind).unwrap()
+        plugin::of(self.kind)
     }
 
     pub(crate) fn publish(&self, case: &Case, after: Earlier) -> Result<Made, Failure> {
