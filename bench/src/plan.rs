@@ -40,7 +40,7 @@ impl Act {
     }
 }
 
-/// Everything: about half an hour, most of it the kubelet's.
+/// Everything: about three quarters of an hour, most of it the kubelet's.
 pub(crate) fn full() -> Vec<Act> {
     let idle = Some(Idle { rest: 3.0, seconds: 10.0 });
     vec![
