@@ -39,8 +39,7 @@ fn a_volume_is_staged_published_and_taken_away_again(host: &Host) {
     node.remove_pod(&uid());
     settle(&node);
     assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"]);
-    run(node.gone(&uid())).unwrap();
-    assert_eq!(host.left(), [""; 0]);
+    host.end(node);
 }
 
 /// C-62, E-§6: at once, not with the next try.
@@ -80,7 +79,7 @@ fn a_new_process_calls_nobody_for_what_is_mounted(host: &Host) {
     assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume"]);
     node.remove_pod(&uid());
     settle(&node);
-    assert_eq!(host.left(), [""; 0]);
+    host.end(node);
 }
 
 /// W-1: with the records gone, the notes beside the volume tell.
@@ -98,7 +97,7 @@ fn a_volume_that_is_staged_for_nobody_is_found_again_and_unstaged(host: &Host) {
     settle(&node);
     assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"]);
     assert_eq!(memory.mounts(), Vec::<std::path::PathBuf>::new());
-    assert_eq!(host.left(), [""; 0]);
+    host.end(node);
 }
 
 fn a_driver_that_says_it_is_done_and_is_not_is_named(host: &Host) {
@@ -123,7 +122,7 @@ fn a_driver_that_says_it_is_done_and_is_not_is_named(host: &Host) {
     run(node.ready(&uid())).unwrap();
     node.remove_pod(&uid());
     settle(&node);
-    assert_eq!(host.left(), [""; 0]);
+    host.end(node);
 }
 
 /// C-67, C-71.
@@ -140,8 +139,6 @@ fn a_handle_may_hold_anything(host: &Host) {
         let node = host.node_with(handle);
         node.complete();
         settle(&node);
-        run(node.gone(&uid())).unwrap();
-        assert_eq!(host.left(), [""; 0], "{handle}");
-        assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), 0);
+        host.end(node);
     }
 }
