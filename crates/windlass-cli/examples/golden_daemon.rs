@@ -32,7 +32,7 @@ struct Arguments {
     /// Where volumes are mounted. What windlass keeps for itself lies beside it.
     #[arg(long)]
     root: PathBuf,
-    /// Where drivers register. No volume type that the daemon has needs a driver, so nothing is read there.
+    /// Where drivers register; by default beside the root.
     #[arg(long)]
     registry: Option<PathBuf>,
     /// Pods that run from the start: NAMESPACE/NAME, comma separated.
@@ -41,9 +41,9 @@ struct Arguments {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let Arguments { windlass, manifests, root, registry: _, pods } = Arguments::parse();
+    let Arguments { windlass, manifests, root, registry, pods } = Arguments::parse();
     let pods = pods.into_iter().filter(|it| !it.is_empty()).collect();
-    let mut daemon = Daemon::start(windlass, root, Manifests::read(&manifests)?, pods)?;
+    let mut daemon = Daemon::start(windlass, root, registry, Manifests::read(&manifests)?, pods)?;
     for line in io::stdin().lock().lines() {
         let answer = match serde_json::from_str(&line?) {
             Ok(command) => daemon.obey(command),

@@ -50,7 +50,13 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    pub(crate) fn start(windlass: PathBuf, root: PathBuf, world: Manifests, pods: Vec<String>) -> Result<Self> {
+    pub(crate) fn start(
+        windlass: PathBuf,
+        root: PathBuf,
+        registry: Option<PathBuf>,
+        world: Manifests,
+        pods: Vec<String>,
+    ) -> Result<Self> {
         let beside = |name: &str| root.parent().unwrap_or(&root).join(name);
         for directory in ["daemon-manifests", "run"] {
             fs::create_dir_all(beside(directory))?;
@@ -75,6 +81,7 @@ impl Daemon {
         command.arg("--manifests").arg(beside("daemon-manifests"));
         command.arg("--root").arg(&root).arg("--state-directory").arg(beside("state"));
         command.arg("--runtime-directory").arg(beside("run")).arg("--token-command").arg(program);
+        command.arg("--driver-registry").arg(registry.unwrap_or_else(|| beside("registry")));
         command.arg("--socket").arg(beside("run/api.sock")).env("NOTIFY_SOCKET", beside("run/notify.sock"));
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
         let daemon = Self { windlass, root, child, world, pods };
