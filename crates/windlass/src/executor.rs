@@ -543,8 +543,10 @@ fn failed_reason(spec: &VolumeSpec) -> &'static str {
 
 /// A group that nothing can be given to is told before anything is made, not by files that the pod cannot read.
 fn check_group(want: &Want, access: spec::Access) -> Result<(), Failure> {
-    let group = want.group().and_then(|it| u32::try_from(it).ok());
-    match group.filter(|_| Attributes::of(want.detail.kind, access).managed) {
+    if !Attributes::of(want.detail.kind, access).managed {
+        return Ok(());
+    }
+    match plugin::group_wanted(want)? {
         Some(group) if !ownership::is_mapped(group) => {
             let text = format!(
                 "nothing can be given to the fsGroup {group}: it is not mapped into the user namespace of this process, \

@@ -49,6 +49,7 @@ mod group;
 mod proof;
 mod statistics;
 
+pub(crate) use group::wanted as group_wanted;
 use proof::new_mount_proof;
 pub use proof::{directory_proof, mount_proof, mounted, nothing_proof};
 pub use statistics::{Condition, Measure, Statistics};

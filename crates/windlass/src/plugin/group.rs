@@ -30,7 +30,7 @@ const HELP: &str = "https://kubernetes.io/docs/tasks/configure-pod-container/sec
                     #configure-volume-permission-and-ownership-change-policy-for-pods";
 
 /// The group that the pod names.
-pub(super) fn wanted(want: &Want) -> Result<Option<u32>, Failure> {
+pub(crate) fn wanted(want: &Want) -> Result<Option<u32>, Failure> {
     let Some(group) = want.group() else { return Ok(None) };
     // The greatest number means «leave it as it is» to the kernel.
     match u32::try_from(group) {

@@ -62,7 +62,7 @@ impl Host {
         let volume = json!({
             "metadata": {"name": "pv"},
             "spec": {
-                "capacity": capacity, "accessModes": ["ReadWriteOnce"], "csi": {"driver": NAME, "volumeHandle": handle},
+                "capacity": capacity, "accessModes": ["ReadWriteOnce"], "csi": {"driver": NAME, "volumeHandle": handle, "fsType": "tmpfs"},
                 "claimRef": {"namespace": "default", "name": "claim", "uid": "claim"},
             },
         });
@@ -98,6 +98,14 @@ impl Host {
         }
         left
     }
+}
+
+/// The pod that wants the volume, with this for a group.
+pub(crate) fn pod_of_group(group: i64) -> Pod {
+    let mut pod = pod();
+    let spec = pod.spec.get_or_insert_default();
+    spec.security_context.get_or_insert_default().fs_group = Some(group);
+    pod
 }
 
 /// The pod that wants the volume.

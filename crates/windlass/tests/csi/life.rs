@@ -1,11 +1,11 @@
 //! The life of a driver's volume when nothing goes wrong, and of drivers that come, go and lie.
 
 use libtest_mimic::Trial;
-use windlass_core::reason::Code;
+use windlass_core::{reason::Code, snapshot::Snapshot};
 
 use crate::{
     driver::{Driver, Fault, Memory},
-    host::{Host, NAME, pod, run, settle, uid},
+    host::{Host, NAME, pod, pod_of_group, run, settle, uid},
 };
 
 /// The tests of this file, each by the name of its function.
@@ -19,10 +19,12 @@ macro_rules! tests {
 
 tests! {
     a_driver_that_says_it_is_done_and_is_not_is_named,
+    a_group_that_is_none_is_refused_before_the_driver_is_asked,
     a_handle_may_hold_anything,
     a_volume_is_staged_published_and_taken_away_again,
     a_volume_waits_for_its_driver_and_comes_when_the_driver_does,
     a_new_process_calls_nobody_for_what_is_mounted,
+    a_volume_of_the_same_file_system_is_not_taken_from_its_pod,
     a_volume_that_is_staged_for_nobody_is_found_again_and_unstaged,
 }
 
@@ -141,4 +143,57 @@ fn a_handle_may_hold_anything(host: &Host) {
         settle(&node);
         host.end(node);
     }
+}
+
+/// I-10, C-90: what was published must not be forgotten because something else is wrong.
+fn a_group_that_is_none_is_refused_before_the_driver_is_asked(host: &Host) {
+    for group in [i64::from(u32::MAX), i64::from(u32::MAX) + 1, -1] {
+        let memory = Memory::new();
+        let driver = Driver::start(host, &memory);
+        let node = host.node();
+        node.complete();
+        let mut changes = node.changes();
+        node.add_pod(pod_of_group(group)).unwrap();
+        run(async {
+            let told = |it: &windlass::node::Explanation| it.reasons.iter().any(|it| it.text.contains("is no group"));
+            while !node.explain(&uid()).await.iter().any(told) {
+                changes.next().await;
+            }
+        });
+        node.remove_pod(&uid());
+        settle(&node);
+        assert_eq!(memory.calls(), ["NodeStageVolume", "NodeUnstageVolume"], "{group}");
+        host.end(node);
+        drop(driver);
+    }
+}
+
+/// I-1, C-93: two volumes may be of one file system, as two directories of one share are.
+fn a_volume_of_the_same_file_system_is_not_taken_from_its_pod(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = host.node();
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    let other = host.path("node/pods/other/volumes/kubernetes.io~csi/pv-2");
+    let (point, staged) = (other.join("mount"), memory.mounts().remove(0));
+    std::fs::create_dir_all(&point).unwrap();
+    let note = format!(r#"{{"driverName": "{NAME}", "volumeHandle": "vol-2"}}"#);
+    std::fs::write(other.join("vol_data.json"), note).unwrap();
+    rustix::mount::mount_bind(&staged, &point).unwrap();
+    let mut changes = node.changes();
+    node.remove_pod(&uid());
+    run(async {
+        let waits = |now: &Snapshot| format!("{:?}", now.volumes).contains("still mounted by other references");
+        while !node.snapshot().await.is_some_and(|now| waits(&now)) {
+            changes.next().await;
+        }
+    });
+    assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume"]);
+    rustix::mount::unmount(&point, rustix::mount::UnmountFlags::empty()).expect("it is still mounted");
+    std::fs::remove_dir_all(host.path("node/pods/other")).unwrap();
+    settle(&node);
+    assert_eq!(memory.calls().last(), Some(&"NodeUnstageVolume"));
+    host.end(node);
 }

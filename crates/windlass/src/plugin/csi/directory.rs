@@ -80,7 +80,9 @@ pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
     let registered = scene.drivers.get(&id.driver)?;
     // No pod has it, but a call that nobody waited for any more may have given it to one after it was taken away.
     for slot in elsewhere(scene, &path)?.iter().filter_map(|it| published_at(scene, it)) {
-        take(scene, &registered, &id, &slot)?;
+        if !is_of_another(scene, &slot, &id)? {
+            take(scene, &registered, &id, &slot)?;
+        }
     }
     // C-93: what is bound anywhere else is in use by somebody whom the engine does not know.
     let others: Vec<String> = elsewhere(scene, &path)?.iter().map(|it| it.display().to_string()).collect();
@@ -118,6 +120,12 @@ fn published_at(scene: &Scene, point: &Path) -> Option<Slot> {
     is_ours.then_some(slot)
 }
 
+/// Does the note in a pod name another volume? Two volumes may be of one file system, and look alike in the mount table.
+fn is_of_another(scene: &Scene, slot: &Slot, id: &Identified) -> Result<bool, Failure> {
+    let Some(directory) = scene.layout.find(&slot.path())? else { return Ok(false) };
+    Ok(Note::read(&directory)?.and_then(|it| it.identified()).is_some_and(|it| it != *id))
+}
+
 /// Has the driver take a volume from a pod, and takes away what is beside it (C-92).
 fn take(scene: &Scene, registered: &Registered, id: &Identified, slot: &Slot) -> Result<(), Failure> {
     let target_path = text(&target(scene, slot))?;
@@ -131,6 +139,11 @@ fn take(scene: &Scene, registered: &Registered, id: &Identified, slot: &Slot) ->
 pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
     let call = Call::of(scene, task.want)?;
     let (source, can, object) = (&call.source, &call.registered.capabilities, call.object.as_deref());
+    // Before anything is asked of the driver: a group that is none must not be told of a volume that is there.
+    let group = match task.access == Access::ReadWrite && source.changes_group(object, can) {
+        true => group::wanted(task.want)?,
+        false => None,
+    };
     let path = target(scene, task.slot);
     let stages = can.stage_unstage && matches!(source.origin, request::Origin::Persistent(..));
     let staging = if stages { text(&staging(scene, &source.id).map_err(left_nothing)?)? } else { String::new() };
@@ -165,10 +178,7 @@ pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure
     let Some(mount) = mounted(&scene.watch, &path)? else {
         return Err(lied(&source.id.driver, format_args!("nothing is mounted at {}", path.display())));
     };
-    if task.access == Access::ReadWrite
-        && source.changes_group(object, can)
-        && let Some(group) = group::wanted(task.want)?
-    {
+    if let Some(group) = group {
         let root = open(&directory, &mount)?;
         group::give_all(scene, task, &root, group)?;
     }
