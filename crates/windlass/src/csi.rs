@@ -69,13 +69,27 @@ impl Drivers {
         deadline: Duration,
         tell: impl Fn(News) + Send + 'static,
     ) -> io::Result<Arc<Self>> {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, mut stopped) = watch::channel(());
-        let calls = Some(Calls { runtime: runtime.handle().clone(), _stop: stop });
+        let settings = registration::Settings::new(registry);
+        // All of it happens on a thread of its own: whoever calls this may be within a runtime, where nothing may block.
+        let (begun, beginning) = std::sync::mpsc::sync_channel(1);
+        let run = move || {
+            let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(begun.send(Err(error))),
+            };
+            runtime.block_on(async move {
+                let watched = registration::watch(settings);
+                let _ = begun.send(watched.map(|news| (runtime::Handle::current(), news)));
+                // Calls hold on to the drivers, so none is under way when this ends.
+                let _ = stopped.changed().await;
+            });
+        };
+        std::thread::Builder::new().name("windlass-csi".into()).spawn(run)?;
+        let (runtime, mut news) = beginning.recv().map_err(io::Error::other)??;
+        let calls = Some(Calls { runtime: runtime.clone(), _stop: stop });
         let drivers = Arc::new(Self { calls, registered: RwLock::default(), deadline });
         let known = Arc::downgrade(&drivers);
-        let settings = registration::Settings::new(registry);
-        let mut news = runtime.block_on(async { registration::watch(settings) })?;
         runtime.spawn(async move {
             while let Some(next) = news.recv().await
                 && let Some(drivers) = known.upgrade()
@@ -85,9 +99,6 @@ impl Drivers {
                 }
             }
         });
-        // Calls hold on to the drivers, so none is under way when this ends.
-        let run = move || runtime.block_on(async { drop(stopped.changed().await) });
-        std::thread::Builder::new().name("windlass-csi".into()).spawn(run)?;
         Ok(drivers)
     }
 

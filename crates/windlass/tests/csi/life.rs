@@ -21,6 +21,7 @@ tests! {
     a_driver_that_says_it_is_done_and_is_not_is_named,
     a_group_that_is_none_is_refused_before_the_driver_is_asked,
     a_handle_may_hold_anything,
+    a_node_may_be_started_by_a_program_that_waits_for_many_things,
     a_volume_is_staged_published_and_taken_away_again,
     a_volume_waits_for_its_driver_and_comes_when_the_driver_does,
     a_new_process_calls_nobody_for_what_is_mounted,
@@ -196,4 +197,12 @@ fn a_volume_of_the_same_file_system_is_not_taken_from_its_pod(host: &Host) {
     settle(&node);
     assert_eq!(memory.calls().last(), Some(&"NodeUnstageVolume"));
     host.end(node);
+}
+
+/// Programs that embed windlass have a runtime, and start it from there.
+fn a_node_may_be_started_by_a_program_that_waits_for_many_things(host: &Host) {
+    run(async {
+        let node = host.node();
+        assert_eq!(node.stop(std::time::Duration::from_secs(30)).await, 0);
+    });
 }
