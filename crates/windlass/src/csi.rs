@@ -4,29 +4,65 @@
 //! worker that makes a call waits for its end, so that a driver that hangs holds up its own volumes and nothing else (I-6).
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     future::Future,
     io,
-    path::Path,
-    sync::{Arc, PoisonError, RwLock},
+    num::NonZeroUsize,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::{Duration, SystemTime},
 };
 
 use tokio::{runtime, sync::watch};
-use windlass_core::operation::Cause;
-use windlass_csi::{CallError, Driver, NodeCapabilities, NodeInfo, registration};
+use windlass_core::{ids::VolumeId, operation::Cause};
+use windlass_csi::{CallError, Driver, Limits, NodeCapabilities, NodeInfo, registration};
 
 use crate::plugin::Failure;
 
 /// How long a call may take, if nobody says otherwise (C-46).
 pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(120);
 
+/// Names and values that a driver hands over for later calls.
+pub type Context = BTreeMap<String, String>;
+
+/// How the drivers of a node are found and called.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Settings {
+    /// Where they register. Without it there are none.
+    pub(crate) registry: Option<PathBuf>,
+    /// How long a call may take.
+    pub(crate) deadline: Duration,
+    /// What is set for some of them, by name.
+    pub(crate) drivers: BTreeMap<String, DriverSettings>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { registry: None, deadline: DEADLINE_DEFAULT, drivers: BTreeMap::new() }
+    }
+}
+
+/// What is set for one driver.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DriverSettings {
+    /// The socket of its controller service, if this node is to attach and provision its volumes itself. In a cluster
+    /// others do that, and there must be none.
+    pub controller: Option<PathBuf>,
+    /// How long one of its calls may take, if not as long as those of other drivers.
+    pub deadline: Option<Duration>,
+    /// How many of its calls are made at a time, if not as many as of other drivers.
+    pub calls_at_once: Option<NonZeroUsize>,
+}
+
 /// The drivers of a node.
 pub struct Drivers {
     calls: Option<Calls>,
     registered: RwLock<BTreeMap<String, Registered>>,
-    /// How long a call may take.
-    pub(crate) deadline: Duration,
+    settings: Settings,
+    /// How controller services are called.
+    controllers: RwLock<BTreeMap<String, Driver>>,
+    /// What drivers handed over when this node attached volumes of theirs. The records have it too.
+    attached: Mutex<HashMap<VolumeId, Context>>,
 }
 
 /// How calls are made.
@@ -60,17 +96,31 @@ pub(crate) enum News {
 impl Drivers {
     /// None, ever: for a node that is not asked to look for any.
     pub fn none() -> Arc<Self> {
-        Arc::new(Self { calls: None, registered: RwLock::default(), deadline: DEADLINE_DEFAULT })
+        Arc::new(Self::new(None, Settings::default()))
     }
 
-    /// Looks for drivers in a directory from now on, and tells what becomes of them.
-    pub(crate) fn begin(
-        registry: &Path,
-        deadline: Duration,
-        tell: impl Fn(News) + Send + 'static,
-    ) -> io::Result<Arc<Self>> {
+    fn new(calls: Option<Calls>, settings: Settings) -> Self {
+        let registered = RwLock::default();
+        let drivers = Self { calls, registered, settings, controllers: RwLock::default(), attached: Mutex::default() };
+        for name in drivers.settings.drivers.keys() {
+            drivers.meet_controller(name);
+        }
+        drivers
+    }
+
+    /// Whoever serves there now is asked anew what it can do.
+    fn meet_controller(&self, name: &str) {
+        if let Some(endpoint) = self.settings.drivers.get(name).and_then(|it| it.controller.as_ref()) {
+            let driver = Driver::new(name, endpoint, Limits::default());
+            self.controllers.write().unwrap_or_else(PoisonError::into_inner).insert(name.into(), driver);
+        }
+    }
+
+    /// Looks for drivers from now on, and tells what becomes of them.
+    pub(crate) fn begin(settings: Settings, tell: impl Fn(News) + Send + 'static) -> io::Result<Arc<Self>> {
+        let Some(registry) = &settings.registry else { return Ok(Arc::new(Self::new(None, settings))) };
         let (stop, mut stopped) = watch::channel(());
-        let settings = registration::Settings::new(registry);
+        let registry = registration::Settings::new(registry);
         // All of it happens on a thread of its own: whoever calls this may be within a runtime, where nothing may block.
         let (begun, beginning) = std::sync::mpsc::sync_channel(1);
         let run = move || {
@@ -79,7 +129,7 @@ impl Drivers {
                 Err(error) => return drop(begun.send(Err(error))),
             };
             runtime.block_on(async move {
-                let watched = registration::watch(settings);
+                let watched = registration::watch(registry);
                 let _ = begun.send(watched.map(|news| (runtime::Handle::current(), news)));
                 // Calls hold on to the drivers, so none is under way when this ends.
                 let _ = stopped.changed().await;
@@ -88,7 +138,7 @@ impl Drivers {
         std::thread::Builder::new().name("windlass-csi".into()).spawn(run)?;
         let (runtime, mut news) = beginning.recv().map_err(io::Error::other)??;
         let calls = Some(Calls { runtime: runtime.clone(), _stop: stop });
-        let drivers = Arc::new(Self { calls, registered: RwLock::default(), deadline });
+        let drivers = Arc::new(Self::new(calls, settings));
         let known = Arc::downgrade(&drivers);
         runtime.spawn(async move {
             while let Some(next) = news.recv().await
@@ -107,6 +157,7 @@ impl Drivers {
         Some(match news {
             registration::News::Registered { driver, info, capabilities, .. } => {
                 let name: Arc<str> = driver.name().into();
+                self.meet_controller(&name);
                 let (since, topology) = (SystemTime::now(), info.topology.clone());
                 registered.insert(name.to_string(), Registered { driver, capabilities, info, since });
                 News::Registered { name, capabilities, topology }
@@ -133,6 +184,40 @@ impl Drivers {
             let text = format!("driver name {name} not found in the list of registered CSI drivers");
             Failure::refused(Cause::Driver, text)
         })
+    }
+
+    /// How its controller service is called.
+    pub(crate) fn controller(&self, name: &str) -> Result<Driver, Failure> {
+        let controllers = self.controllers.read().unwrap_or_else(PoisonError::into_inner);
+        controllers.get(name).cloned().ok_or_else(|| {
+            let text = format!("nothing is set for driver {name} that says where its controller service is");
+            Failure::refused(Cause::Driver, text)
+        })
+    }
+
+    /// What is set for some drivers.
+    pub(crate) fn settings(&self) -> &BTreeMap<String, DriverSettings> {
+        &self.settings.drivers
+    }
+
+    /// How long a call of a driver may take.
+    pub(crate) fn deadline(&self, name: &str) -> Duration {
+        let of_driver = self.settings.drivers.get(name).and_then(|it| it.deadline);
+        of_driver.unwrap_or(self.settings.deadline)
+    }
+
+    /// What a driver handed over when this node attached a volume.
+    pub(crate) fn context(&self, volume: &VolumeId) -> Option<Context> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner).get(volume).cloned()
+    }
+
+    /// A volume is attached by this node, and this was handed over; or it is not.
+    pub(crate) fn set_context(&self, volume: &VolumeId, context: Option<Context>) {
+        let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
+        match context {
+            Some(context) => attached.insert(volume.clone(), context),
+            None => attached.remove(volume),
+        };
     }
 
     /// Waits for the end of a call.

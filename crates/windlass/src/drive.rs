@@ -208,6 +208,7 @@ impl Drive {
             changes,
         } = parts;
         Self {
+            lanes: Lanes::new(executor.scene.drivers.settings()),
             engine,
             executor,
             workers,
@@ -232,7 +233,6 @@ impl Drive {
             running: HashMap::new(),
             busy: HashSet::new(),
             together: None,
-            lanes: Lanes::new(),
             renewals: HashMap::new(),
             alarms: BTreeSet::new(),
             looked: false,

@@ -129,9 +129,8 @@ impl Executor {
             Action::Unpublish { pod } => self.unpublish(job, pod),
             Action::Unstage => self.unstage(&operation.spec),
             Action::Expand { to_bytes, .. } => self.expand(job, *to_bytes),
-            Action::Attach | Action::Detach => {
-                Err(Failure::refused(Cause::Other, format!("{} has nothing to attach", operation.spec.plugin)))
-            }
+            Action::Attach => self.attach(job),
+            Action::Detach => self.detach(&operation.spec),
         };
         ended.unwrap_or_else(Ended::failed)
     }
@@ -207,10 +206,67 @@ impl Executor {
         }
     }
 
+    /// Both records outlast a power cut, as what is attached does.
+    fn attach(&self, job: &Job) -> Result<Ended, Failure> {
+        let spec = &job.operation.spec;
+        let Some(want) = &job.want else { return Err(nobody(spec)) };
+        let uid = want.uid();
+        let told = |failure: Failure| {
+            let text = format!("AttachVolume.Attach failed for volume \"{}\" : {}", spec.inner_name, failure.text);
+            self.scene.tell.warning(&uid, "FailedAttachVolume", text.as_str());
+            Failure { text, ..failure }
+        };
+        let plugin = plugin_of(spec)?;
+        let key = Key::Attach(spec.id.clone());
+        let before = self.known(&key).map_err(|it| told(it.nothing_left()))?;
+        let node = match attached_as(before.as_ref()) {
+            // It may be attached under this name, so it is not attached under another one.
+            Some(node) => node.to_owned(),
+            None => plugin.node_id(&self.scene, spec).map_err(|it| told(it.nothing_left()))?,
+        };
+        let state = |context| State::Attachment { node: node.clone(), context };
+        let write =
+            |context| self.write(&key, &self.record(spec, state(context), None, Map::new()), Survives::PowerLoss);
+        write(None).map_err(told)?;
+        let task = plugin::Attach { spec, want, node_id: &node };
+        match plugin.attach(&self.scene, &task) {
+            Ok(context) => {
+                write(Some(context.clone())).map_err(told)?;
+                self.scene.drivers.set_context(&spec.id, Some(context));
+                let text = format!("AttachVolume.Attach succeeded for volume \"{}\" ", spec.inner_name);
+                self.scene.tell.normal(&uid, "SuccessfulAttachVolume", text);
+                Ok(Ended::done(Done::Attached { device: None }))
+            }
+            Err(failure) => {
+                if failure.left == Left::Nothing && before.is_none() {
+                    self.forget(&key)?;
+                }
+                Err(told(failure))
+            }
+        }
+    }
+
+    fn detach(&self, spec: &Arc<VolumeSpec>) -> Result<Ended, Failure> {
+        let left = |it: Failure| Failure { left: Left::Something, ..it };
+        let key = Key::Attach(spec.id.clone());
+        let before = self.known(&key)?;
+        let plugin = plugin_of(spec)?;
+        let node = match attached_as(before.as_ref()) {
+            Some(node) => node.to_owned(),
+            None => plugin.node_id(&self.scene, spec).map_err(left)?,
+        };
+        let state = State::Attachment { node: node.clone(), context: None };
+        self.write(&key, &self.record(spec, state, None, Map::new()), Survives::PowerLoss)?;
+        self.scene.drivers.set_context(&spec.id, None);
+        plugin.detach(&self.scene, spec, &node).map_err(left)?;
+        self.forget(&key)?;
+        Ok(Ended::done(Done::Gone))
+    }
+
     fn stage(&self, job: &Job, after: Earlier, label: Option<Arc<str>>) -> Result<Ended, Failure> {
         let spec = &job.operation.spec;
         let Some(want) = &job.want else { return Err(nobody(spec)) };
-        let uid = PodUid::from(want.pod.metadata.uid.as_deref().unwrap_or_default());
+        let uid = want.uid();
         let told = |failure: Failure| {
             let step = match spec.mode {
                 spec::Mode::Filesystem => "MountVolume.MountDevice failed",
@@ -309,7 +365,7 @@ impl Executor {
     fn proven<'a>(&self, record: &'a Record) -> Option<&'a Made> {
         match &record.state {
             State::Proven { boot, made, .. } if *boot == self.boot => Some(made),
-            State::Proven { .. } | State::Intent { .. } => None,
+            State::Proven { .. } | State::Intent { .. } | State::Attachment { .. } => None,
         }
     }
 
@@ -520,6 +576,14 @@ fn plugin_of(spec: &VolumeSpec) -> Result<&'static dyn Plugin, Failure> {
         let text = format!("no volume plugin matched name: {}", spec.plugin);
         Failure::refused(Cause::Node(Obstacle::AbilityMissing), text)
     })
+}
+
+/// What the driver calls this node, if it may have attached the volume to it.
+fn attached_as(record: Option<&Record>) -> Option<&str> {
+    match &record?.state {
+        State::Attachment { node, .. } => Some(node),
+        State::Intent { .. } | State::Proven { .. } => None,
+    }
 }
 
 fn nobody(spec: &VolumeSpec) -> Failure {

@@ -321,6 +321,11 @@ impl Memory {
             Lookup::Unavailable(text) => Lookup::Unavailable(text),
         }
     }
+
+    /// The persistent volumes there are.
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = &Arc<PersistentVolume>> {
+        self.objects.values().filter_map(|it| if let Object::Volume(it) = &it.object { Some(it) } else { None })
+    }
 }
 
 impl Objects for Memory {

@@ -294,8 +294,7 @@ pub struct Builder {
     keep_directories: bool,
     gives_memory_back: bool,
     limits: Limits,
-    registry: Option<PathBuf>,
-    driver_deadline: Duration,
+    drivers: csi::Settings,
 }
 
 impl Builder {
@@ -367,13 +366,20 @@ impl Builder {
     /// Where CSI drivers register: the kubelet's `plugins_registry`. By default nobody looks for drivers, and their volumes
     /// wait with the reason `DriverMissing`.
     pub fn driver_registry(mut self, path: impl Into<PathBuf>) -> Self {
-        self.registry = Some(path.into());
+        self.drivers.registry = Some(path.into());
         self
     }
 
     /// How long one call of a CSI driver may take before its outcome counts as unknown. The default is two minutes (C-46).
     pub fn driver_deadline(mut self, deadline: Duration) -> Self {
-        self.driver_deadline = deadline;
+        self.drivers.deadline = deadline;
+        self
+    }
+
+    /// What holds for one CSI driver: where its controller service is, if this node is to attach and provision volumes of
+    /// its own accord, and how it is called.
+    pub fn driver(mut self, name: &str, settings: csi::DriverSettings) -> Self {
+        self.drivers.drivers.insert(name.into(), settings);
         self
     }
 
@@ -398,17 +404,17 @@ impl Builder {
         // Weak: a call that hangs keeps what it works with, and must not keep the stream of changes open.
         let listeners = changes.downgrade();
         let (inbox, messages) = channel();
-        let drivers = match &self.registry {
-            None => Drivers::none(),
-            Some(registry) => {
-                let inbox: Sender<Message> = inbox.clone();
-                let tell = move |news| drop(inbox.send(Box::new(move |drive: &mut Drive| drive.driver_news(news))));
-                let begun = Drivers::begin(registry, self.driver_deadline, tell);
-                begun.map_err(|source| StartError::File {
-                    what: format!("look for drivers in {}", registry.display()),
-                    source,
-                })?
-            }
+        let mut settings = self.settings;
+        let has_controller = |(name, it): (&String, &csi::DriverSettings)| it.controller.as_ref().map(|_| name.clone());
+        settings.attached_here = self.drivers.drivers.iter().filter_map(has_controller).collect();
+        let drivers = {
+            let inbox: Sender<Message> = inbox.clone();
+            let tell = move |news| drop(inbox.send(Box::new(move |drive: &mut Drive| drive.driver_news(news))));
+            let registry = self.drivers.registry.clone().unwrap_or_default();
+            Drivers::begin(self.drivers, tell).map_err(|source| StartError::File {
+                what: format!("look for drivers in {}", registry.display()),
+                source,
+            })?
         };
         let scene = Scene {
             layout,
@@ -421,7 +427,7 @@ impl Builder {
                     let _ = listeners.send(Change::Event(event));
                 }
             }),
-            node: self.settings.node.clone(),
+            node: settings.node.clone(),
         };
         let executor = Arc::new(Executor::new(scene, records, boot.trim().into()));
         let engine = Engine::new(Config {
@@ -441,7 +447,7 @@ impl Builder {
             executor: executor.clone(),
             workers: workers.clone(),
             memory,
-            settings: self.settings,
+            settings,
             catalogue: self.catalogue,
             source: self.source,
             keep_directories: self.keep_directories,
@@ -473,8 +479,7 @@ impl Node {
             keep_directories: false,
             gives_memory_back: false,
             limits: Limits::default(),
-            registry: None,
-            driver_deadline: csi::DEADLINE_DEFAULT,
+            drivers: csi::Settings::default(),
         }
     }
 

@@ -98,6 +98,16 @@ impl Want {
         described(&self.pod, &self.detail)
     }
 
+    /// The pod's UID.
+    pub fn uid(&self) -> PodUid {
+        self.pod.metadata.uid.as_deref().unwrap_or_default().into()
+    }
+
+    /// The pod's namespace.
+    pub fn namespace(&self) -> &str {
+        self.pod.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
     /// Whether the pod may write, by its reference to the claim.
     pub fn access(&self) -> Access {
         match read_only(&self.pod).contains(&self.detail.name) {
@@ -123,6 +133,16 @@ pub(crate) fn read_only(pod: &api::Pod) -> BTreeSet<OuterName> {
     let volumes = pod.spec.iter().filter_map(|it| it.volumes.as_ref()).flatten();
     let claims = volumes.filter(|it| it.persistent_volume_claim.as_ref().is_some_and(|it| it.read_only == Some(true)));
     claims.map(|it| it.name.as_str().into()).collect()
+}
+
+/// A volume to be attached.
+pub struct Attach<'a> {
+    /// The volume.
+    pub spec: &'a VolumeSpec,
+    /// What one of the pods that want it says of it.
+    pub want: &'a Want,
+    /// What whoever attaches it calls this node.
+    pub node_id: &'a str,
 }
 
 /// A stage to be made.
@@ -389,6 +409,21 @@ pub trait Plugin: Send + Sync {
 
     /// Takes it from the pod. That it is gone already is success.
     fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure>;
+
+    /// What whoever attaches the volume calls this node: what is noted before attach, so that it can be undone.
+    fn node_id(&self, _scene: &Scene, spec: &VolumeSpec) -> Result<String, Failure> {
+        Err(Failure::refused(Cause::Other, format!("{} has nothing to attach", spec.plugin)))
+    }
+
+    /// Attaches it to this node, and tells what is handed over to the calls that follow.
+    fn attach(&self, _scene: &Scene, task: &Attach<'_>) -> Result<crate::csi::Context, Failure> {
+        Err(Failure::refused(Cause::Other, format!("{} has nothing to attach", task.spec.plugin)))
+    }
+
+    /// Undoes attach. That it is gone already is success.
+    fn detach(&self, _scene: &Scene, spec: &VolumeSpec, _node_id: &str) -> Result<(), Failure> {
+        Err(Failure::refused(Cause::Other, format!("{} has nothing to detach", spec.plugin)))
+    }
 
     /// Makes it ready for this node.
     fn stage(&self, _scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {

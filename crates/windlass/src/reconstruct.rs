@@ -64,6 +64,7 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
         match (key, found) {
             (Key::Publish(slot), Ok(record)) => drop(published.insert(slot, record)),
             (Key::Stage(_), Ok(record)) => staged.push(record),
+            (Key::Attach(_), Ok(record)) => remains.attach(executor, record),
             (_, Err(error)) => remains.troubles.push(plugin::chain(&error)),
         }
     }
@@ -131,6 +132,17 @@ fn side_by_side<A: Send, B>(one: impl FnOnce() -> A + Send + Copy, other: impl F
 }
 
 impl Remains {
+    fn attach(&mut self, executor: &Executor, record: Record) {
+        let State::Attachment { context, .. } = record.state else {
+            return self
+                .troubles
+                .push(format!("the record of the attachment of {} says nothing of it", record.spec.id));
+        };
+        let device = context.is_some().then(|| record.spec.id.as_str().into());
+        executor.scene.drivers.set_context(&record.spec.id, context);
+        self.events.push(Event::FoundAttached { spec: record.spec, device });
+    }
+
     fn stage(&mut self, executor: &Executor, record: &Record) {
         let found = self.found(executor, record, Place::Stage(record.spec.id.clone()), None);
         self.events.push(Event::FoundStaged(found));

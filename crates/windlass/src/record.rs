@@ -1,13 +1,14 @@
-//! What the mount table and the directories cannot tell is written down: one small file for each stage and each publish.
+//! What the mount table and the directories cannot tell is written down: one small file for each attach, stage and publish.
 //!
 //! They lie in a directory of windlass's own, apart from the kubelet's layout, which stays as the kubelet has it: those of
-//! publishes side by side, those of stages in a directory for them. A record is whole or not there ([`whole_file`]), or it
+//! publishes side by side, those of attaches and stages in a directory for each. A record is whole or not there ([`whole_file`]), or it
 //! is empty, which is no record either; one that cannot be read all the same is told apart from none. It has a version,
 //! and fields that this version does not know are kept when it is written again. It holds the boot id, because a new boot
 //! makes every "mounted" untrue, and never a byte of a secret (I-12).
 
 use std::{
     borrow::Cow,
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -47,9 +48,11 @@ pub enum Key {
     Publish(Slot),
     /// A volume's place on this node.
     Stage(VolumeId),
+    /// That this node attached a volume.
+    Attach(VolumeId),
 }
 
-/// What is known of a stage or a publish.
+/// What is known of an attach, a stage or a publish.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Record {
     /// The volume.
@@ -81,6 +84,13 @@ pub enum State {
         /// How often the content was renewed though nothing changed.
         epoch: u64,
     },
+    /// It was attached, or was going to be attached or detached. A new boot changes nothing of that.
+    Attachment {
+        /// What the driver calls this node.
+        node: String,
+        /// What the driver handed over for the calls that follow; `None` if attach is not known to have finished.
+        context: Option<BTreeMap<String, String>>,
+    },
 }
 
 impl Record {
@@ -89,6 +99,7 @@ impl Record {
         match &self.state {
             State::Intent { made } => made.as_ref().map(|(boot, made)| (boot, made)),
             State::Proven { boot, made, .. } => Some((boot, made)),
+            State::Attachment { .. } => None,
         }
     }
 
@@ -111,7 +122,7 @@ impl Record {
     /// What the engine is told of it.
     pub fn for_engine(&self) -> event::Record {
         match &self.state {
-            State::Intent { .. } => event::Record::Intent,
+            State::Intent { .. } | State::Attachment { .. } => event::Record::Intent,
             State::Proven { boot, made, revision, .. } => {
                 event::Record::Proven { boot: boot.clone(), proof: made.proof, revision: *revision }
             }
@@ -181,16 +192,13 @@ impl Records {
     /// Writes a record, in place of the one there is.
     pub fn write(&self, key: &Key, record: &Record, survives: Survives) -> Result<(), Error> {
         let (name, text) = text_of(key, record)?;
-        match key {
-            Key::Publish(_) => whole_file::write(&self.root, &name, &text, survives)?,
-            Key::Stage(_) => {
-                let reach = |source| Error::Reach { what: describe(key), source };
-                let stages = stages_name().map_err(|source| reach(source.into()))?;
-                let stages = self.root.make_directory(&stages, Mode::RWXU, Mounts::Refuse);
-                whole_file::write(&stages.map_err(|source| reach(source.into()))?, &name, &text, survives)?;
-            }
-        }
-        Ok(())
+        let Some(directory) = directory_of(key) else {
+            return Ok(whole_file::write(&self.root, &name, &text, survives)?);
+        };
+        let reach = |source| Error::Reach { what: describe(key), source };
+        let directory = Name::new("directory", directory).map_err(|source| reach(source.into()))?;
+        let directory = self.root.make_directory(&directory, Mode::RWXU, Mounts::Refuse);
+        Ok(whole_file::write(&directory.map_err(|source| reach(source.into()))?, &name, &text, survives)?)
     }
 
     /// As [`Records::write`], where there is probably no record yet: whatever a process that ends meanwhile leaves is
@@ -208,9 +216,9 @@ impl Records {
     /// Reads a record; `None` if there is none.
     pub fn read(&self, key: &Key) -> Result<Option<Record>, Error> {
         let name = name_of(key).map_err(|source| Error::Reach { what: describe(key), source: source.into() })?;
-        let found = match key {
-            Key::Publish(_) => read(&self.root, &name)?,
-            Key::Stage(_) => self.stages_directory()?.map(|it| read(&it, &name)).transpose()?.flatten(),
+        let found = match directory_of(key) {
+            None => read(&self.root, &name)?,
+            Some(directory) => find(&self.root, directory)?.map(|it| read(&it, &name)).transpose()?.flatten(),
         };
         Ok(found.map(|(record, _)| record))
     }
@@ -218,10 +226,11 @@ impl Records {
     /// Removes a record. That there is none is success.
     pub fn remove(&self, key: &Key) -> Result<(), Error> {
         let name = name_of(key).map_err(|source| Error::Reach { what: describe(key), source: source.into() })?;
-        match key {
-            Key::Publish(_) => Ok(whole_file::remove(&self.root, &name)?),
-            Key::Stage(_) => match self.stages_directory()? {
-                Some(stages) => Ok(whole_file::remove(&stages, &name)?),
+        match directory_of(key) {
+            None => Ok(whole_file::remove(&self.root, &name)?),
+            // Opened anew each time: these are rare, and nothing is to be held open that could be in the way of an unmount.
+            Some(directory) => match find(&self.root, directory)? {
+                Some(directory) => Ok(whole_file::remove(&directory, &name)?),
                 None => Ok(()),
             },
         }
@@ -253,20 +262,16 @@ impl Records {
     pub fn all(&self) -> Result<Vec<Found>, Error> {
         read_all(&self.root, whole_file::swept_names)
     }
-
-    /// Opened anew each time: stages are rare, and nothing is to be held open that could be in the way of an unmount.
-    fn stages_directory(&self) -> Result<Option<Place>, Error> {
-        find(&self.root, STAGES)
-    }
 }
 
 fn read_all(root: &Place, names: Names) -> Result<Vec<Found>, Error> {
     let mut all = Vec::new();
-    if let Some(stages) = find(root, STAGES)? {
-        for name in names(&stages)? {
-            match read(&stages, &name) {
+    for (directory, key) in [(ATTACHMENTS, Key::Attach as fn(VolumeId) -> Key), (STAGES, Key::Stage)] {
+        let Some(directory) = find(root, directory)? else { continue };
+        for name in names(&directory)? {
+            match read(&directory, &name) {
                 Ok(None) => {}
-                Ok(Some((record, _))) => all.push((Key::Stage(record.spec.id.clone()), Ok(record))),
+                Ok(Some((record, _))) => all.push((key(record.spec.id.clone()), Ok(record))),
                 Err(error) => all.push((unknown(&name), Err(error))),
             }
         }
@@ -307,17 +312,22 @@ fn find(root: &Place, name: &'static str) -> Result<Option<Place>, Error> {
     }
 }
 
-/// The directory of the records of stages.
+const ATTACHMENTS: &str = "attachments";
 const STAGES: &str = "stages";
 
-fn stages_name() -> Result<Name, windlass_linux::name::Error> {
-    Name::new("directory", STAGES)
+/// The directory of a record, if it is not that of all.
+fn directory_of(key: &Key) -> Option<&'static str> {
+    match key {
+        Key::Publish(_) => None,
+        Key::Stage(_) => Some(STAGES),
+        Key::Attach(_) => Some(ATTACHMENTS),
+    }
 }
 
 fn name_of(key: &Key) -> Result<Name, windlass_linux::name::Error> {
     match key {
         Key::Publish(slot) => name::of_publish(slot),
-        Key::Stage(volume) => name::of_stage(volume),
+        Key::Stage(volume) | Key::Attach(volume) => name::of_volume(volume),
     }
 }
 
@@ -353,6 +363,7 @@ fn describe(key: &Key) -> String {
     match key {
         Key::Publish(slot) => slot.path().display().to_string(),
         Key::Stage(volume) => format!("the stage of {volume}"),
+        Key::Attach(volume) => format!("the attachment of {volume}"),
     }
 }
 
@@ -372,6 +383,8 @@ struct File<'a> {
     /// Only with what was made; without it, it was only going to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     proven: Option<Proven>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attachment: Option<AttachmentFields<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<Cow<'a, str>>,
     #[serde(flatten)]
@@ -445,6 +458,13 @@ enum WhatWord {
 }
 
 #[derive(Serialize, Deserialize)]
+struct AttachmentFields<'a> {
+    node: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<Cow<'a, BTreeMap<String, String>>>,
+}
+
+#[derive(Serialize, Deserialize)]
 struct Proven {
     revision: u64,
     epoch: u64,
@@ -454,12 +474,17 @@ impl<'a> File<'a> {
     fn of(name: &Name, key: &'a Key, record: &'a Record) -> Self {
         let pod = match key {
             Key::Publish(slot) if name::is_number(name) => Some(String::from_utf8_lossy(slot.pod.as_bytes())),
-            Key::Publish(_) | Key::Stage(_) => None,
+            Key::Publish(_) | Key::Stage(_) | Key::Attach(_) => None,
         };
-        let proven = match &record.state {
-            State::Intent { .. } => None,
-            State::Proven { revision, epoch, .. } => Some(Proven { revision: *revision, epoch: *epoch }),
-        };
+        let (mut proven, mut attachment) = (None, None);
+        match &record.state {
+            State::Intent { .. } => {}
+            State::Proven { revision, epoch, .. } => proven = Some(Proven { revision: *revision, epoch: *epoch }),
+            State::Attachment { node, context } => {
+                let context = context.as_ref().map(Cow::Borrowed);
+                attachment = Some(AttachmentFields { node: node.into(), context });
+            }
+        }
         Self {
             version: VERSION,
             volume: Volume::of(&record.spec),
@@ -467,6 +492,7 @@ impl<'a> File<'a> {
             made: record.made().map(|(_, made)| MadeFields::of(made)),
             boot: record.made().map(|(boot, _)| boot.as_str().into()),
             proven,
+            attachment,
             label: record.label.as_deref().map(Into::into),
             other: Cow::Borrowed(&record.other),
         }
@@ -580,9 +606,12 @@ impl<'a> MadeFields<'a> {
 fn parse(text: &[u8]) -> Result<(Record, Option<String>), String> {
     let file: File<'_> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let made = file.boot.map(|it| BootId::from(it.as_ref())).zip(file.made.map(MadeFields::made));
-    let state = match (file.proven, made) {
-        (Some(Proven { revision, epoch }), Some((boot, made))) => State::Proven { boot, made, revision, epoch },
-        (_, made) => State::Intent { made },
+    let state = match (file.attachment, file.proven, made) {
+        (Some(AttachmentFields { node, context }), ..) => {
+            State::Attachment { node: node.into_owned(), context: context.map(Cow::into_owned) }
+        }
+        (None, Some(Proven { revision, epoch }), Some((boot, made))) => State::Proven { boot, made, revision, epoch },
+        (None, _, made) => State::Intent { made },
     };
     let spec = Arc::new(file.volume.spec());
     let label = file.label.map(|it| it.as_ref().into());

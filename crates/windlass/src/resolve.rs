@@ -48,8 +48,8 @@ pub use selinux::Defaults as SelinuxDefaults;
 pub struct Settings {
     /// This node's name.
     pub node: Arc<str>,
-    /// Who attaches volumes.
-    pub attacher: Attacher,
+    /// Drivers whose volumes this node attaches itself. Those of all others a controller attaches.
+    pub attached_here: BTreeSet<String>,
     /// What completes SELinux options; `None` where SELinux is off, and then no volume has a label (E-80).
     pub selinux: Option<SelinuxDefaults>,
     /// Whether volumes of all access modes are mounted with labels, not only those for one pod (`SELinuxMount`, E-83).
@@ -63,7 +63,7 @@ impl Settings {
     pub fn new(node: &str) -> Self {
         Self {
             node: node.into(),
-            attacher: Attacher::Controller,
+            attached_here: BTreeSet::new(),
             selinux: None,
             selinux_all_modes: false,
             republish_every: Duration::from_secs(60),
@@ -410,8 +410,9 @@ impl<O: Objects + ?Sized> Task<'_, O> {
     fn capabilities(&self, plugin: &Plugin, origin: &Origin<'_>, object: Option<&CSIDriver>) -> Capabilities {
         let Some(driver) = origin.driver() else { return plugin.capabilities.clone() };
         let registered = self.resolver.drivers.get(&DriverName::from(driver));
-        let Settings { attacher, republish_every, .. } = self.resolver.settings;
-        catalogue::csi(origin, object, registered, *attacher, *republish_every)
+        let Settings { attached_here, republish_every, .. } = self.resolver.settings;
+        let attacher = if attached_here.contains(driver) { Attacher::Node } else { Attacher::Controller };
+        catalogue::csi(origin, object, registered, attacher, *republish_every)
     }
 
     /// The label this pod asks for (E-80..E-86).

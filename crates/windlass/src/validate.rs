@@ -10,6 +10,8 @@ mod volume;
 
 pub use pod::references;
 
+use std::time::Duration;
+
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use windlass_linux::name::Name;
 
@@ -18,6 +20,19 @@ use crate::{
     memory::Object,
     view::Severity,
 };
+
+/// How long a call of a driver may take for this volume, as people write it: `30s`.
+pub const DRIVER_TIMEOUT: &str = "windlass.dev/driver-timeout";
+
+/// How long a call may take for a volume, if its object says; an error if it says so in no known way.
+pub(crate) fn driver_timeout(metadata: &ObjectMeta) -> Option<Result<Duration, String>> {
+    let text = metadata.annotations.as_ref()?.get(DRIVER_TIMEOUT)?;
+    let parsed = text.parse::<jiff::SignedDuration>().map_err(|error| error.to_string());
+    Some(parsed.and_then(|it| match Duration::try_from(it) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        Ok(_) | Err(_) => Err(format!("{text:?} is not more than nothing")),
+    }))
+}
 
 /// Something that is wrong with an object.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,12 +5,12 @@
 //! them away is mostly to wait for the kernel, which lets no unmount return before all processors have noticed, so of
 //! those many run at a time. Whatever may wait for others has a lane for each of its types.
 
-use std::num::NonZeroUsize;
+use std::{collections::BTreeMap, num::NonZeroUsize};
 
 use windlass_core::operation::{Kind as ActionKind, Operation};
 use windlass_linux::workers::Lane;
 
-use crate::catalogue::Kind;
+use crate::{catalogue::Kind, csi::DriverSettings};
 
 pub(super) struct Lanes {
     make: Lane,
@@ -19,16 +19,24 @@ pub(super) struct Lanes {
     pub(super) pods: Lane,
     /// What was there at start.
     pub(super) start: Lane,
+    /// Those of drivers of which not as many calls are made at a time as of others.
+    drivers: BTreeMap<String, Lane>,
 }
 
 impl Lanes {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(drivers: &BTreeMap<String, DriverSettings>) -> Self {
+        let plugin = Kind::Csi.plugin_name();
+        let drivers = drivers.iter().filter_map(|(name, it)| {
+            let lane = Lane::narrow(&format!("{plugin}/{name}"), it.calls_at_once?);
+            Some((name.clone(), lane))
+        });
         let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Self {
             make: Lane::narrow("make files", processors),
             take_away: Lane::from("take files away"),
             pods: Lane::narrow("pods", processors),
             start: Lane::from("start"),
+            drivers: drivers.collect(),
         }
     }
 
@@ -43,7 +51,10 @@ impl Lanes {
             }
             // A driver that hangs holds up its own volumes alone.
             Some(Kind::Csi) => match &operation.spec.driver {
-                Some(driver) => Lane::from(format!("{plugin}/{driver}").as_str()),
+                Some(driver) => match self.drivers.get(driver.as_str()) {
+                    Some(lane) => lane.clone(),
+                    None => Lane::from(format!("{plugin}/{driver}").as_str()),
+                },
                 None => Lane::from(plugin),
             },
             // A projected volume may wait for a token, the others for anything.

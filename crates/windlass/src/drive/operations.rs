@@ -17,7 +17,10 @@ impl Drive {
             other => other.pod().cloned(),
         };
         let pod = pod.or_else(|| self.user_of(&volume));
-        let makes = matches!(operation.action.kind(), ActionKind::Stage | ActionKind::Publish | ActionKind::Expand);
+        let makes = matches!(
+            operation.action.kind(),
+            ActionKind::Attach | ActionKind::Stage | ActionKind::Publish | ActionKind::Expand
+        );
         let want = pod.as_ref().filter(|_| makes).and_then(|pod| {
             let known = self.pods.get(pod)?;
             let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);

@@ -1,12 +1,14 @@
 //! `csi`: volumes of drivers (C-67..C-127).
 //!
 //! What a driver is told stands in `csi/request.rs`. A volume that is a directory is made in `csi/directory.rs`, one that
-//! is a device in `csi/device.rs`; `csi/notes.rs` keeps the kubelet's notes beside both.
+//! is a device in `csi/device.rs`; `csi/notes.rs` keeps the kubelet's notes beside both. `csi/controller.rs` attaches
+//! volumes where no cluster does.
 //!
 //! A driver's word is not enough: what it says it mounted must be in the mount table, or it is named as the one who is
 //! wrong (`DriverLied`). An error is final or it leaves the outcome open (C-61); only after a final one, and only where
 //! nothing was before, is anything cleaned up.
 
+mod controller;
 mod device;
 mod directory;
 pub mod names;
@@ -16,6 +18,7 @@ mod request;
 use std::{
     path::Path,
     sync::{Arc, PoisonError},
+    time::Duration,
 };
 
 use k8s_openapi::api::{
@@ -38,7 +41,7 @@ use windlass_linux::{
 };
 
 use super::{
-    Condition, Failure, Left, Made, Measure, Plugin, Publish, Scene, Stage, Statistics, Unpublish, Want, What,
+    Attach, Condition, Failure, Left, Made, Measure, Plugin, Publish, Scene, Stage, Statistics, Unpublish, Want, What,
     absolute, group, mount_proof, mounted, nothing_proof,
 };
 use crate::{
@@ -62,6 +65,18 @@ const DEVICES: &str = "volumeDevices";
 pub struct Csi;
 
 impl Plugin for Csi {
+    fn node_id(&self, scene: &Scene, spec: &VolumeSpec) -> Result<String, Failure> {
+        controller::node_id(scene, spec)
+    }
+
+    fn attach(&self, scene: &Scene, task: &Attach<'_>) -> Result<crate::csi::Context, Failure> {
+        controller::attach(scene, task)
+    }
+
+    fn detach(&self, scene: &Scene, spec: &VolumeSpec, node_id: &str) -> Result<(), Failure> {
+        controller::detach(scene, spec, node_id)
+    }
+
     fn stage(&self, scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
         match task.spec.mode {
             Mode::Filesystem => directory::stage(scene, task),
@@ -113,7 +128,7 @@ impl Plugin for Csi {
             volume_capability: Some(call.source.capability(spec.mode, can, None)),
             secrets: call.source.secrets(scene, Step::Expand)?,
         };
-        let expanded = call.registered.driver.expand(request, scene.drivers.deadline);
+        let expanded = call.registered.driver.expand(request, call.deadline(scene));
         scene.drivers.wait(expanded).map_err(|error| {
             let cause = match error.code {
                 windlass_csi::Code::FailedPrecondition => Some(Cause::InUse),
@@ -143,7 +158,7 @@ impl Plugin for Csi {
             volume_path: text(path)?,
             staging_target_path: String::new(),
         };
-        let asked = driver.stats(request, scene.drivers.deadline);
+        let asked = driver.stats(request, call.deadline(scene));
         let answer = scene.drivers.wait(asked).map_err(|error| failed(&error))?;
         if answer.usage.is_empty() && !can.volume_condition {
             return Err(lied(driver.name(), "its answer has no figures"));
@@ -194,6 +209,11 @@ impl<'a> Call<'a> {
     /// Whether the driver wants to hear of pods (C-35).
     fn wants_pod_info(&self) -> bool {
         self.object.as_ref().is_some_and(|it| it.spec.pod_info_on_mount == Some(true))
+    }
+
+    /// How long a call may take (C-46).
+    fn deadline(&self, scene: &Scene) -> Duration {
+        self.source.deadline().unwrap_or_else(|| scene.drivers.deadline(&self.source.id.driver))
     }
 
     fn attachment(&self, scene: &Scene) -> String {
@@ -255,7 +275,7 @@ fn rebuild(id: &Identified, name: &str, mode: Mode) -> VolumeSpec {
         plugin: plugin.into(),
         driver: Some(DriverName::from(id.driver.as_str())),
         inner_name: name.into(),
-        capabilities: catalogue::csi(&origin, None, None, catalogue::Attacher::Controller, std::time::Duration::ZERO),
+        capabilities: catalogue::csi(&origin, None, None, catalogue::Attacher::Controller, Duration::ZERO),
         mode,
         sharing: Sharing::Shared,
         group: None,

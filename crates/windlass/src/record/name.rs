@@ -2,7 +2,7 @@
 //! directories of their own: the place in the pod is the name, `pod:volumes:plugin:volume`.
 //!
 //! What does not fit into a name has a number for one, and what it is about stands in the record alone. So it is with
-//! stages too, because a volume's identity can be long.
+//! attaches and stages too, because a volume's identity can be long.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
@@ -36,8 +36,8 @@ pub(super) fn publish(name: &Name) -> Option<Slot> {
     parts.next().is_none().then_some(Slot { pod, plugin, name, mode })
 }
 
-/// The name of the record of a stage.
-pub(super) fn of_stage(volume: &VolumeId) -> Result<Name, Error> {
+/// The name of the record of an attach or a stage.
+pub(super) fn of_volume(volume: &VolumeId) -> Result<Name, Error> {
     numbered(&[volume.as_str().as_bytes()])
 }
 

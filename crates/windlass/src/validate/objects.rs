@@ -7,7 +7,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
-use super::{Findings, volume::fields_of};
+use super::{DRIVER_TIMEOUT, Findings, volume::fields_of};
 use crate::{catalogue::Origin, memory::Object, quantity};
 
 /// What an API server keeps of one config map or secret.
@@ -136,6 +136,9 @@ impl Findings {
             [_] => self.mountable("spec", &sources, &Origin::Persistent(volume.clone().into())),
             _ => self.warning("spec", format!("it has {} sources, {}; keep one", sources.len(), sources.join(", "))),
         }
+        if let Some(Err(error)) = super::driver_timeout(&volume.metadata) {
+            self.warning(format!("metadata.annotations.{DRIVER_TIMEOUT}"), format!("{error}; write it as 30s or 5m"));
+        }
         self.storage("spec.capacity", spec.capacity.as_ref());
         self.access_modes(spec.access_modes.as_deref());
         self.volume_mode(spec.volume_mode.as_ref());
@@ -156,9 +159,15 @@ impl Findings {
         self.storage("spec.resources.requests", spec.resources.as_ref().and_then(|it| it.requests.as_ref()));
         self.volume_mode(spec.volume_mode.as_ref());
         let phase = claim.status.as_ref().and_then(|it| it.phase.as_deref()).unwrap_or_default();
-        // Where there is no cluster, nobody binds claims.
+        // Where there is no cluster, nobody binds claims, but for those whose volumes a driver makes.
+        let names_class = spec.storage_class_name.as_ref().is_some_and(|it| !it.is_empty());
         if spec.volume_name.as_ref().is_none_or(String::is_empty) {
-            self.warning("spec.volumeName", "it is missing: name the persistent volume that is claimed");
+            if !names_class {
+                self.warning(
+                    "spec.volumeName",
+                    "it is missing: name the persistent volume that is claimed, or a storage class whose driver makes one",
+                );
+            }
         } else if phase != "Bound" {
             self.warning("status.phase", "it is not Bound, and pods wait until it is: write status: {phase: Bound}");
         }

@@ -73,7 +73,7 @@ fn records(state: &Path) -> anyhow::Result<HashMap<Slot, Record>> {
     for (key, found) in Records::look(&state)?.unwrap_or_default() {
         match (key, found) {
             (Key::Publish(slot), Ok(record)) => drop(records.insert(slot, record)),
-            (Key::Stage(_), Ok(_)) => {}
+            (Key::Stage(_) | Key::Attach(_), Ok(_)) => {}
             (_, Err(error)) => output::note(&format!("warning: {:#}", anyhow::Error::from(error))),
         }
     }

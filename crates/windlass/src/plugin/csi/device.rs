@@ -65,7 +65,7 @@ pub(super) fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
     let path = absolute(scene, &below);
     let request = NodeStageVolumeRequest {
         volume_id: source.id.handle.clone(),
-        publish_context: source.publish_context()?,
+        publish_context: source.publish_context(scene)?,
         staging_target_path: text(&path)?,
         volume_capability: Some(source.capability(Mode::Block, can, None)),
         secrets: source.secrets(scene, Step::Stage)?,
@@ -84,7 +84,7 @@ pub(super) fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
     if mounted(&scene.watch, &path).map_err(left_nothing)?.is_none() {
         scene.layout.make(&below, PRIVATE).map_err(|error| undo(left_nothing(error)))?;
     }
-    let staged = call.registered.driver.stage(request, scene.drivers.deadline);
+    let staged = call.registered.driver.stage(request, call.deadline(scene));
     scene.drivers.wait(staged).map_err(|error| undo(failed(&error)))?;
     // What is staged for a device is the driver's own business.
     Ok(match mounted(&scene.watch, &path)? {
@@ -105,7 +105,7 @@ pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure
     }
     let request = NodePublishVolumeRequest {
         volume_id: source.id.handle.clone(),
-        publish_context: source.publish_context()?,
+        publish_context: source.publish_context(scene)?,
         // Also of a driver that stages nothing (C-57).
         staging_target_path: text(&staging(scene, slot))?,
         target_path: text(&path)?,
@@ -128,7 +128,7 @@ pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure
     write_note(scene, &call, &name).map_err(|it| undo(it.nothing_left()))?;
     let below = devices().join(PUBLISH).join(name.as_path());
     scene.layout.make(&below, PRIVATE).map_err(|error| undo(left_nothing(error)))?;
-    let published = call.registered.driver.publish(request, scene.drivers.deadline);
+    let published = call.registered.driver.publish(request, call.deadline(scene));
     scene.drivers.wait(published).map_err(|error| undo(failed(&error)))?;
     // From here on every error leaves the outcome open (C-106).
     let open = |failure: Failure| Failure { left: Left::Something, ..failure };
@@ -194,7 +194,7 @@ pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failu
 /// Has the driver take away what it made visible for a pod.
 fn take(scene: &Scene, registered: &Registered, id: &Identified, path: &Path) -> Result<(), Failure> {
     let request = NodeUnpublishVolumeRequest { volume_id: id.handle.clone(), target_path: text(path)? };
-    let unpublished = registered.driver.unpublish(request, scene.drivers.deadline);
+    let unpublished = registered.driver.unpublish(request, scene.drivers.deadline(&id.driver));
     scene.drivers.wait(unpublished).map_err(|error| failed(&error))?;
     match mounted(&scene.watch, path)? {
         Some(_) => Err(lied(&id.driver, format_args!("{} is still mounted", path.display()))),
@@ -232,7 +232,7 @@ pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
         if registered.capabilities.stage_unstage {
             let path = absolute(scene, &devices().join(STAGING).join(name.as_path()));
             let request = NodeUnstageVolumeRequest { volume_id: id.handle.clone(), staging_target_path: text(&path)? };
-            let unstaged = registered.driver.unstage(request, scene.drivers.deadline);
+            let unstaged = registered.driver.unstage(request, scene.drivers.deadline(&id.driver));
             scene.drivers.wait(unstaged).map_err(|error| failed(&error))?;
         }
     }

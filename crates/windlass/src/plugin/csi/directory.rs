@@ -50,7 +50,7 @@ pub(super) fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
     let path = staging(scene, &source.id).map_err(left_nothing)?;
     let request = NodeStageVolumeRequest {
         volume_id: source.id.handle.clone(),
-        publish_context: source.publish_context()?,
+        publish_context: source.publish_context(scene)?,
         staging_target_path: text(&path)?,
         volume_capability: Some(source.capability(Mode::Filesystem, can, task.label)),
         secrets: source.secrets(scene, Step::Stage)?,
@@ -64,7 +64,7 @@ pub(super) fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
         directory.add_directory(&point, PRIVATE).map_err(|error| undo(error.into()))?;
     }
     Note::staged(&source.id).labelled(task.label).write(&directory).map_err(undo)?;
-    let staged = call.registered.driver.stage(request, scene.drivers.deadline);
+    let staged = call.registered.driver.stage(request, call.deadline(scene));
     scene.drivers.wait(staged).map_err(|error| undo(failed(&error)))?;
     // Not every driver mounts something here: a stage may be a log-in somewhere else.
     Ok(match mounted(&scene.watch, &path)? {
@@ -92,7 +92,7 @@ pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
     }
     if registered.capabilities.stage_unstage {
         let request = NodeUnstageVolumeRequest { volume_id: id.handle.clone(), staging_target_path: text(&path)? };
-        let unstaged = registered.driver.unstage(request, scene.drivers.deadline);
+        let unstaged = registered.driver.unstage(request, scene.drivers.deadline(&id.driver));
         scene.drivers.wait(unstaged).map_err(|error| failed(&error))?;
     }
     tidy(scene, &above, &name, STAGED).map_err(|failure| still_there(&id, failure))
@@ -131,7 +131,7 @@ fn take(scene: &Scene, registered: &Registered, id: &Identified, slot: &Slot) ->
     let target_path = text(&target(scene, slot))?;
     let request = NodeUnpublishVolumeRequest { volume_id: id.handle.clone(), target_path };
     // Also if nothing is there: the driver may have something elsewhere.
-    let unpublished = registered.driver.unpublish(request, scene.drivers.deadline);
+    let unpublished = registered.driver.unpublish(request, scene.drivers.deadline(&id.driver));
     scene.drivers.wait(unpublished).map_err(|error| failed(&error))?;
     tidy(scene, &slot.parent(), &slot.name, PUBLISHED).map_err(|failure| still_there(id, failure))
 }
@@ -147,7 +147,7 @@ pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure
     let path = target(scene, task.slot);
     let stages = can.stage_unstage && matches!(source.origin, request::Origin::Persistent(..));
     let staging = if stages { text(&staging(scene, &source.id).map_err(left_nothing)?)? } else { String::new() };
-    let publish_context = source.publish_context()?;
+    let publish_context = source.publish_context(scene)?;
     let mut secrets = source.secrets(scene, Step::Publish)?;
     // A copy: what a pod adds must not reach another call (W-14).
     let mut context = source.attributes();
@@ -173,7 +173,7 @@ pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure
         |failure: Failure| undo(task.after, failure, || tidy(scene, &task.slot.parent(), &task.slot.name, PUBLISHED));
     let note = Note::published(&source.id, &source.name, &scene.node, &call.attachment(scene));
     note.living(source.life()).labelled(task.label).write(&directory).map_err(undo)?;
-    let published = call.registered.driver.publish(request, scene.drivers.deadline);
+    let published = call.registered.driver.publish(request, call.deadline(scene));
     scene.drivers.wait(published).map_err(|error| undo(failed(&error)))?;
     let Some(mount) = mounted(&scene.watch, &path)? else {
         return Err(lied(&source.id.driver, format_args!("nothing is mounted at {}", path.display())));

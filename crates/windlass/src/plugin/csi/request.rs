@@ -1,6 +1,10 @@
 //! What a driver is told: a volume as its objects describe it, in CSI's words (C-49..C-60, C-82..C-88).
 
-use std::{borrow::Cow, collections::BTreeMap, time::SystemTime};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -8,7 +12,6 @@ use k8s_openapi::api::{
     storage::v1::CSIDriver,
 };
 use windlass_core::{
-    ids::PodUid,
     operation::{Cause, Obstacle},
     spec::Mode,
 };
@@ -22,16 +25,14 @@ use super::{
     names::{self, Identified},
 };
 use crate::{
+    csi::Context,
     memory::Object,
     objects::{Kind, Lookup, Reference},
-    token,
+    token, validate,
 };
 
 /// The key under which tokens of service accounts are handed over (C-87).
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
-
-/// Names and values, as CSI hands them over.
-pub(super) type Context = BTreeMap<String, String>;
 
 /// Where a volume comes from.
 pub(super) enum Origin<'a> {
@@ -105,6 +106,14 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Whether the object says that nobody may write it.
+    pub(super) fn is_read_only(&self) -> bool {
+        match self.origin {
+            Origin::Persistent(_, source) => source.read_only == Some(true),
+            Origin::Inline(source) => source.read_only == Some(true),
+        }
+    }
+
     /// How the volume is to be used (C-49, C-50, C-82).
     pub(super) fn capability(&self, mode: Mode, can: &NodeCapabilities, label: Option<&str>) -> VolumeCapability {
         let access_type = match mode {
@@ -129,10 +138,17 @@ impl<'a> Source<'a> {
         VolumeCapability { access_type: Some(access_type), access_mode: Some(access_mode) }
     }
 
-    /// What the attacher handed over (C-81); empty where nobody attaches.
-    pub(super) fn publish_context(&self) -> Result<Context, Failure> {
+    /// How long a call for this volume may take, if its object says.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        let Origin::Persistent(volume, _) = self.origin else { return None };
+        validate::driver_timeout(&volume.metadata)?.ok()
+    }
+
+    /// What the attacher handed over (C-81), or the driver itself if this node attached the volume; empty where nobody
+    /// attaches.
+    pub(super) fn publish_context(&self, scene: &Scene) -> Result<Context, Failure> {
         match &self.want.detail.attachment {
-            None => Ok(Context::new()),
+            None => Ok(scene.drivers.context(&self.want.detail.volume).unwrap_or_default()),
             Some(it) => it.metadata.clone().map_err(|text| {
                 let reference = Reference::new(Kind::Attachment, "", &it.name);
                 Failure::refused(Cause::Object((&reference).into()), text)
@@ -147,6 +163,7 @@ impl<'a> Source<'a> {
             Some((it.namespace.clone().unwrap_or_default(), it.name.clone()?))
         };
         let secret = match (&self.origin, step) {
+            (Origin::Persistent(_, source), Step::Attach) => reference(source.controller_publish_secret_ref.as_ref()),
             (Origin::Persistent(_, source), Step::Stage) => reference(source.node_stage_secret_ref.as_ref()),
             (Origin::Persistent(_, source), Step::Publish) => reference(source.node_publish_secret_ref.as_ref()),
             (Origin::Persistent(_, source), Step::Expand) => reference(source.node_expand_secret_ref.as_ref()),
@@ -155,7 +172,7 @@ impl<'a> Source<'a> {
                 let name = source.node_publish_secret_ref.as_ref().map(|it| it.name.clone());
                 name.filter(|it| !it.is_empty()).map(|name| (self.want.namespace().to_owned(), name))
             }
-            (Origin::Inline(_), Step::Stage | Step::Expand) => None,
+            (Origin::Inline(_), Step::Attach | Step::Stage | Step::Expand) => None,
         };
         let Some((namespace, name)) = secret else { return Ok(Context::new()) };
         read_secret(scene, &Reference::new(Kind::Secret, &namespace, &name))
@@ -230,6 +247,8 @@ impl<'a> Source<'a> {
 /// For which call a secret is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
+    /// `ControllerPublishVolume`
+    Attach,
     /// `NodeStageVolume`
     Stage,
     /// `NodePublishVolume`
@@ -273,18 +292,6 @@ pub(super) fn access_mode(mode: Option<&str>, can: &NodeCapabilities) -> capabil
         Some("ReadWriteOncePod") if several => Told::SingleNodeSingleWriter,
         Some("ReadWriteOncePod") => Told::SingleNodeWriter,
         Some(_) => Told::Unknown,
-    }
-}
-
-impl Want {
-    /// The pod's UID.
-    pub(super) fn uid(&self) -> PodUid {
-        self.pod.metadata.uid.as_deref().unwrap_or_default().into()
-    }
-
-    /// The pod's namespace.
-    pub(super) fn namespace(&self) -> &str {
-        self.pod.metadata.namespace.as_deref().unwrap_or_default()
     }
 }
 
