@@ -1,7 +1,9 @@
 //! A driver that does as it is told. Its volumes are tmpfs mounts, bound into pods.
 
+mod controller;
+
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -18,6 +20,7 @@ use tonic::{
 use windlass_csi::proto::{
     csi::{
         self,
+        controller_server::ControllerServer,
         node_server::{Node, NodeServer},
     },
     registration::{
@@ -53,8 +56,12 @@ type Plan = Option<(&'static str, Fault)>;
 pub(crate) struct Memory {
     plan: Mutex<Plan>,
     calls: Mutex<Vec<&'static str>>,
-    /// The mounts that are its own.
+    /// The mounts that are its own; what it attached and made is noted here too.
     mounts: Mutex<BTreeSet<PathBuf>>,
+    /// Whether volumes must be attached before they are staged.
+    attaches: Mutex<bool>,
+    /// The parameters with which volumes were made.
+    requests: Mutex<Vec<BTreeMap<String, String>>>,
     capabilities: Mutex<Vec<i32>>,
     arrived: Mutex<Option<Sender<&'static str>>>,
 }
@@ -80,6 +87,16 @@ impl Memory {
     /// What was called, in order, without questions.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         lock(&self.calls).clone()
+    }
+
+    /// Volumes must be attached before they are staged.
+    pub(crate) fn attach(&self) {
+        *lock(&self.attaches) = true;
+    }
+
+    /// The parameters with which volumes were made, in order.
+    pub(crate) fn requests(&self) -> Vec<BTreeMap<String, String>> {
+        lock(&self.requests).clone()
     }
 
     /// What it has mounted.
@@ -150,7 +167,8 @@ async fn serve(served: Served, listeners: [std::os::unix::net::UnixListener; 2],
         let listener = UnixListener::from_std(listener).expect("a listener");
         tonic::transport::Server::builder().add_routes(routes).serve_with_incoming(UnixListenerStream::new(listener))
     };
-    let driver = serve(driver, Routes::new(NodeServer::new(served.clone())));
+    let controller = ControllerServer::new(served.clone());
+    let driver = serve(driver, Routes::new(NodeServer::new(served.clone())).add_service(controller));
     let registration = serve(registration, Routes::new(RegistrationServer::new(served)));
     // The kernel closes all connections when this ends, as when a process dies.
     tokio::select! {
@@ -238,7 +256,9 @@ impl Node for Served {
         &self,
         request: Request<csi::NodeStageVolumeRequest>,
     ) -> Answer<csi::NodeStageVolumeResponse> {
-        let path = PathBuf::from(request.into_inner().staging_target_path);
+        let request = request.into_inner();
+        self.check_attached(&request.volume_id, &request.publish_context)?;
+        let path = PathBuf::from(request.staging_target_path);
         self.act("NodeStageVolume", |mounts| stage(mounts, &path)).await
     }
 

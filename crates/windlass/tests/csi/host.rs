@@ -11,7 +11,7 @@ use k8s_openapi::{
     serde_json::{self, Value, json},
 };
 use rustix::thread::UnshareFlags;
-use windlass::Node;
+use windlass::{Node, csi::DriverSettings, node::Builder};
 use windlass_core::ids::PodUid;
 use windlass_linux::table::Reader;
 
@@ -49,15 +49,32 @@ impl Host {
 
     /// The same, of a volume that the driver calls so.
     pub(crate) fn node_with(&self, handle: &str) -> Node {
-        let node = Node::builder(self.path("node"))
+        self.start(self.builder(), handle, false)
+    }
+
+    /// The same, and it attaches volumes itself.
+    pub(crate) fn attaching_node(&self) -> Node {
+        self.start(self.controlling(), "vol-1", true)
+    }
+
+    fn builder(&self) -> Builder {
+        Node::builder(self.path("node"))
             .runtime_directory(self.path("run"))
             .node_name("node-1")
             .driver_registry(self.path("registry"))
             .driver_deadline(DEADLINE)
-            .start()
-            .expect("a node");
+    }
+
+    /// A node that knows of the driver's controller service.
+    pub(crate) fn controlling(&self) -> Builder {
+        let settings = DriverSettings { controller: Some(self.path("csi.sock")), ..DriverSettings::default() };
+        self.builder().driver(NAME, settings)
+    }
+
+    fn start(&self, builder: Builder, handle: &str, attach: bool) -> Node {
+        let node = builder.start().expect("a node");
         let capacity = json!({"storage": "1Gi"});
-        let driver = json!({"metadata": {"name": NAME}, "spec": {"attachRequired": false}});
+        let driver = json!({"metadata": {"name": NAME}, "spec": {"attachRequired": attach}});
         node.update_object(of::<k8s_openapi::api::storage::v1::CSIDriver>(&driver));
         let volume = json!({
             "metadata": {"name": "pv"},

@@ -1,4 +1,4 @@
-//! The truth table of unknown outcomes (I-10, C-61..C-65): each call of the node, each way in which it can go wrong, and a
+//! The truth table of unknown outcomes (I-10, C-61..C-65): each call of the driver, each way in which it can go wrong, and a
 //! pod that stays or goes meanwhile.
 //!
 //! Whatever happened, what is wanted ends mounted, and what is not wanted ends with no mount and no staged volume. Where the
@@ -35,7 +35,14 @@ pub(crate) fn tests(tests: &mut Vec<Trial>) {
         let name = format!("truth_{call}_lie_{wish:?}").to_lowercase();
         crate::add(tests, &name, move |host| row(host, call, Fault::Lie, wish));
     }
-    for call in ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"] {
+    for call in [
+        "ControllerPublishVolume",
+        "NodeStageVolume",
+        "NodePublishVolume",
+        "NodeUnpublishVolume",
+        "NodeUnstageVolume",
+        "ControllerUnpublishVolume",
+    ] {
         for fault in FAULTS {
             for wish in [Wish::Kept, Wish::Gone] {
                 let name = format!("truth_{call}_{fault:?}_{wish:?}").to_lowercase();
@@ -48,9 +55,15 @@ pub(crate) fn tests(tests: &mut Vec<Trial>) {
 fn row(host: &Host, call: &'static str, fault: Fault, wish: Wish) {
     let memory = Memory::new();
     let driver = Driver::start(host, &memory);
-    let node = host.node();
+    let node = match call {
+        "ControllerPublishVolume" | "ControllerUnpublishVolume" => {
+            memory.attach();
+            host.attaching_node()
+        }
+        _ => host.node(),
+    };
     node.complete();
-    let goes_up = matches!(call, "NodeStageVolume" | "NodePublishVolume");
+    let goes_up = matches!(call, "ControllerPublishVolume" | "NodeStageVolume" | "NodePublishVolume");
     if !goes_up {
         node.add_pod(pod()).expect("a pod");
         run(node.ready(&uid())).expect("a volume that is mounted");
@@ -94,6 +107,7 @@ fn row(host: &Host, call: &'static str, fault: Fault, wish: Wish) {
         match call {
             "NodePublishVolume" => assert!(after("NodeUnpublishVolume") > after(call), "{calls:?}"),
             "NodeStageVolume" => assert!(after("NodeUnstageVolume") > after(call), "{calls:?}"),
+            "ControllerPublishVolume" => assert!(after("ControllerUnpublishVolume") > after(call), "{calls:?}"),
             // What may not have been undone was undone again.
             _ => assert!(calls.iter().filter(|it| **it == call).count() >= 2, "{calls:?}"),
         }
