@@ -200,6 +200,11 @@ impl Drivers {
         &self.settings.drivers
     }
 
+    /// Whether this node attaches and provisions volumes of any driver itself.
+    pub(crate) fn has_controllers(&self) -> bool {
+        self.settings.drivers.values().any(|it| it.controller.is_some())
+    }
+
     /// How long a call of a driver may take.
     pub(crate) fn deadline(&self, name: &str) -> Duration {
         let of_driver = self.settings.drivers.get(name).and_then(|it| it.deadline);

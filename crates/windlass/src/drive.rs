@@ -7,6 +7,7 @@ mod held;
 mod lanes;
 mod operations;
 mod pods;
+mod provision;
 mod show;
 
 use std::{
@@ -37,7 +38,7 @@ use windlass_linux::{table, workers::Workers};
 
 use crate::{
     catalogue::{Catalogue, Drivers},
-    drive::{held::Held, lanes::Lanes},
+    drive::{held::Held, lanes::Lanes, provision::Provisions},
     executor::{Ended, Executor, Job, Together},
     fingerprint::Fingerprint,
     memory::{Memory, Object},
@@ -45,6 +46,7 @@ use crate::{
     objects::Reference,
     packed::Packed,
     plugin::{self, Attributes, Failure, Made, Want},
+    provision::store::Store,
     reconstruct::{self, Remains},
     resolve::{Detail, Given, Resolver, Settings},
     view::Clock,
@@ -113,6 +115,8 @@ enum Alarm {
     ReadDisk,
     /// The content of a volume is to be renewed though nothing changed.
     Renew(PodUid, VolumeId),
+    /// A claim's volume is to be made or deleted, once more.
+    Provision(Reference),
 }
 
 pub(crate) struct Drive {
@@ -148,6 +152,7 @@ pub(crate) struct Drive {
     together: Option<(PodUid, Together)>,
     lanes: Lanes,
 
+    provisions: Provisions,
     renewals: HashMap<(PodUid, VolumeId), Renewal>,
     alarms: BTreeSet<(Time, Alarm)>,
     /// Whether the disk has been looked at. Before that pods are not told: what they want may be there already, and no call
@@ -181,6 +186,7 @@ pub(crate) struct Parts {
     pub(crate) executor: Arc<Executor>,
     pub(crate) workers: Workers,
     pub(crate) memory: Arc<RwLock<Memory>>,
+    pub(crate) provisions: Store,
     pub(crate) settings: Settings,
     pub(crate) catalogue: Catalogue,
     pub(crate) source: SourceName,
@@ -198,6 +204,7 @@ impl Drive {
             executor,
             workers,
             memory,
+            provisions,
             settings,
             catalogue,
             source,
@@ -233,6 +240,7 @@ impl Drive {
             running: HashMap::new(),
             busy: HashSet::new(),
             together: None,
+            provisions: Provisions::new(provisions),
             renewals: HashMap::new(),
             alarms: BTreeSet::new(),
             looked: false,
@@ -307,6 +315,7 @@ impl Drive {
                     renewal.at = None;
                     self.apply(&pod);
                 }
+                Alarm::Provision(claim) => self.look_at_claim(&claim),
             }
         }
     }

@@ -69,4 +69,5 @@ mod drive;
 mod executor;
 mod fingerprint;
 mod packed;
+mod provision;
 mod reconstruct;

@@ -322,6 +322,11 @@ impl Memory {
         }
     }
 
+    /// The storage classes there are.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = &Arc<StorageClass>> {
+        self.objects.values().filter_map(|it| if let Object::Class(it) = &it.object { Some(it) } else { None })
+    }
+
     /// The persistent volumes there are.
     pub(crate) fn volumes(&self) -> impl Iterator<Item = &Arc<PersistentVolume>> {
         self.objects.values().filter_map(|it| if let Object::Volume(it) = &it.object { Some(it) } else { None })

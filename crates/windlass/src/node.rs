@@ -49,6 +49,7 @@ use crate::{
     objects::Reference,
     packed::Packed,
     plugin::{self, Attributes, Made, Scene, Statistics},
+    provision::store::Store,
     record::Records,
     resolve::{self, Settings},
     tell::{self, Tell},
@@ -204,6 +205,15 @@ pub enum Change {
     /// A CSI driver could not be registered, or something that is none is where drivers register. It is tried again.
     DriverRefused {
         /// What is wrong.
+        text: Arc<str>,
+    },
+    /// Something became of the volume that this node has made for a claim, or is to make.
+    Claim {
+        /// `namespace/name`.
+        claim: Arc<str>,
+        /// Whether somebody should look.
+        tone: tell::Tone,
+        /// What became of it.
         text: Arc<str>,
     },
     /// What was found at start is known.
@@ -447,6 +457,7 @@ impl Builder {
             executor: executor.clone(),
             workers: workers.clone(),
             memory,
+            provisions: Store::new(state),
             settings,
             catalogue: self.catalogue,
             source: self.source,
@@ -957,7 +968,7 @@ fn is_in_memory(directory: &safe_path::Place) -> bool {
     rustix::fs::fstatfs(directory).is_ok_and(|it| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&it.f_type))
 }
 
-fn random(bytes: &mut [u8]) {
+pub(crate) fn random(bytes: &mut [u8]) {
     let mut filled = 0;
     while filled < bytes.len() {
         match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {

@@ -27,6 +27,7 @@ use crate::{
     executor::Executor,
     layout::{self, Slot},
     plugin::{self, Failure, Made, What},
+    provision::Provision,
     record::{Key, Record, State},
 };
 
@@ -39,6 +40,8 @@ pub(crate) struct Remains {
     pub(crate) made: Vec<Remainder>,
     /// The pods whose directories have all that a pod's directory has.
     pub(crate) whole: HashSet<PodUid>,
+    /// What was made for claims.
+    pub(crate) provisions: Vec<Provision>,
     /// What could not be read, for people.
     pub(crate) troubles: Vec<String>,
 }

@@ -203,6 +203,7 @@ impl Touched {
             | Change::InUse { .. }
             | Change::Driver { .. }
             | Change::DriverRefused { .. }
+            | Change::Claim { .. }
             | Change::Leftover { .. }
             | Change::Damaged { .. }
             | Change::DiskUnreadable { .. } => {}

@@ -11,6 +11,7 @@ use windlass::{
     Node,
     node::{Change, Changes},
     source::directory::Summary,
+    tell::Tone,
     view::{Problem, Severity},
 };
 use windlass_core::{
@@ -115,6 +116,8 @@ impl Follower {
                 tracing::warn!(driver = &*name, "the driver is gone; what it has mounted stays");
             }
             Change::DriverRefused { text } => tracing::warn!("a driver could not be registered: {}", plain(&text)),
+            Change::Claim { claim, tone: Tone::Normal, text } => tracing::info!(claim = &*claim, "{}", plain(&text)),
+            Change::Claim { claim, tone: Tone::Warning, text } => tracing::warn!(claim = &*claim, "{}", plain(&text)),
             Change::Synced => tracing::info!("what was on disk is known"),
             Change::InUse { version } => tracing::debug!(version, "the set of volumes in use changed"),
             Change::Expansion { volume, verdict } => match verdict {

@@ -45,9 +45,14 @@ impl Drive {
     }
 
     pub(super) fn read_disk(&mut self) {
-        let (executor, inbox) = (self.executor.clone(), self.inbox.clone());
+        let (executor, inbox, store) = (self.executor.clone(), self.inbox.clone(), self.provisions.store());
         let started = self.workers.run(&self.lanes.start, move || {
-            let remains = reconstruct::read(&executor);
+            let remains = reconstruct::read(&executor).and_then(|mut remains| {
+                let (provisions, troubles) = store.all()?;
+                remains.provisions = provisions;
+                remains.troubles.extend(troubles);
+                Ok(remains)
+            });
             let _ = inbox.send(Box::new(move |drive| match remains {
                 Ok(remains) => drive.disk_was_read(remains),
                 Err(failure) => drive.disk_is_unreadable(&failure.text),
@@ -99,6 +104,7 @@ impl Drive {
         }
         self.tell(Event::DiskRead);
         self.disk_read = true;
+        self.provisions_were_read(remains.provisions);
         // What changed while the disk was read was nobody's place then.
         for place in taken_over {
             self.look_at(&place);

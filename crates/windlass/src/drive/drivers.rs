@@ -17,6 +17,7 @@ impl Drive {
                     self.apply_users_of(&name);
                 }
                 self.tell(Event::DriverRegistered(driver));
+                self.provision_for_driver(&name);
                 let _ = self.changes.send(Change::Driver { name, registered: true });
             }
             News::Unregistered { name } => {

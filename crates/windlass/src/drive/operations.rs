@@ -93,6 +93,8 @@ impl Drive {
             _ => {}
         }
         self.tell(Event::OperationEnded { id, outcome: ended.outcome });
+        let (Place::Stage(volume) | Place::Publish(volume, _)) = &place;
+        self.volumes_were_let_go([volume]);
         if let Place::Publish(_, pod) = &place
             && let Some(known) = self.pods.get(pod)
         {

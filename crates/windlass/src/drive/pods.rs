@@ -46,6 +46,7 @@ impl Drive {
         let Ok(mut resolved) = resolver.resolve(&pod, given) else { return };
         memory.set_uses(uid, &resolved.depends_on);
         drop(memory);
+        let objects = mem::take(&mut resolved.depends_on);
         for volume in &mut resolved.pod.volumes {
             if let VolumeWant::Volume(used) = &mut volume.want
                 && let Some(Renewal { epoch: epoch @ 1.., .. }) =
@@ -80,6 +81,7 @@ impl Drive {
         self.tell(Event::PodApplied(resolved.pod));
         self.tell_attachments(uid);
         let _ = self.changes.send(Change::Pod { pod: uid.clone(), name });
+        self.claims_are_used(&objects);
     }
 
     pub(super) fn forget_users<'a>(&mut self, uid: &PodUid, volumes: impl Iterator<Item = &'a VolumeId>) {
@@ -95,10 +97,11 @@ impl Drive {
 
     /// A pod is gone, and nothing of it runs.
     pub(crate) fn remove_pod(&mut self, uid: &PodUid, containers: Containers) {
+        let mut volumes: Vec<VolumeId> = Vec::new();
         if containers == Containers::Stopped {
-            if let Some(known) = self.pods.remove(uid) {
-                self.forget_users(uid, known.volumes());
-            }
+            let known = self.pods.remove(uid);
+            volumes.extend(known.iter().flat_map(Known::volumes).cloned());
+            self.forget_users(uid, volumes.iter());
             self.memory.write().unwrap_or_else(PoisonError::into_inner).set_uses(uid, &[]);
         } else if let Some(known) = self.pods.get_mut(uid) {
             known.ending = true;
@@ -106,6 +109,7 @@ impl Drive {
         self.tell(Event::PodGone { uid: uid.clone(), version: Version::NONE, containers });
         let name = self.engine.view_pod(uid).map_or_else(|| uid.as_str().into(), |it| it.pod.name);
         let _ = self.changes.send(Change::Pod { pod: uid.clone(), name });
+        self.volumes_were_let_go(&volumes);
     }
 
     /// All pods there are have been given.
@@ -124,9 +128,20 @@ impl Drive {
         }
         let source = self.source.clone();
         self.tell(Event::SourceComplete { source, version: Version::NONE, containers: Containers::Stopped });
+        self.claims_are_complete();
     }
 
     pub(crate) fn update_object(&mut self, object: Object) {
+        let object = match object {
+            Object::Claim(claim) => Object::Claim(self.as_kept(claim)),
+            other => other,
+        };
+        let reference = object.reference();
+        self.put(object);
+        self.provision_after(&reference);
+    }
+
+    pub(super) fn put(&mut self, object: Object) {
         let name = ObjectName::from(&object.reference());
         let pods = self.memory.write().unwrap_or_else(PoisonError::into_inner).put(object);
         self.apply_all(pods);
@@ -137,6 +152,7 @@ impl Drive {
         let pods = self.memory.write().unwrap_or_else(PoisonError::into_inner).remove(reference);
         self.apply_all(pods);
         self.tell(Event::ObjectChanged(reference.into()));
+        self.claim_is_gone(reference);
     }
 
     pub(crate) fn fail_object(&mut self, reference: &Reference, text: &str) {

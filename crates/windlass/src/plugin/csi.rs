@@ -8,7 +8,7 @@
 //! wrong (`DriverLied`). An error is final or it leaves the outcome open (C-61); only after a final one, and only where
 //! nothing was before, is anything cleaned up.
 
-mod controller;
+pub(crate) mod controller;
 mod device;
 mod directory;
 pub mod names;

@@ -3,7 +3,7 @@
 use super::{Trouble, usage::Usage};
 use crate::{
     objects::{Lookup, Objects, Reference, View},
-    quantity,
+    provision, quantity,
 };
 use k8s_openapi::{
     api::core::v1::{self as api, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimStatus, Volume},
@@ -78,6 +78,10 @@ fn bound<O: Objects + ?Sized>(
     let text = if claim.metadata.deletion_timestamp.is_some() && !protected {
         "PVC is being deleted"
     } else if phase != Some("Bound") {
+        // Who binds it may have said what it waits for.
+        if let Some(why) = claim.metadata.annotations.as_ref().and_then(|it| it.get(provision::WAITS)) {
+            return Err(Trouble::waiting_for(&reference, format!("PVC is not bound: {why}")));
+        }
         "PVC is not bound"
     } else if volume_name(&claim).is_empty() {
         "PVC has empty pvc.Spec.VolumeName"

@@ -21,6 +21,7 @@ use windlass_csi::proto::{
     csi::{
         self,
         controller_server::ControllerServer,
+        identity_server::IdentityServer,
         node_server::{Node, NodeServer},
     },
     registration::{
@@ -167,8 +168,10 @@ async fn serve(served: Served, listeners: [std::os::unix::net::UnixListener; 2],
         let listener = UnixListener::from_std(listener).expect("a listener");
         tonic::transport::Server::builder().add_routes(routes).serve_with_incoming(UnixListenerStream::new(listener))
     };
-    let controller = ControllerServer::new(served.clone());
-    let driver = serve(driver, Routes::new(NodeServer::new(served.clone())).add_service(controller));
+    let routes = Routes::new(NodeServer::new(served.clone()))
+        .add_service(ControllerServer::new(served.clone()))
+        .add_service(IdentityServer::new(served.clone()));
+    let driver = serve(driver, routes);
     let registration = serve(registration, Routes::new(RegistrationServer::new(served)));
     // The kernel closes all connections when this ends, as when a process dies.
     tokio::select! {

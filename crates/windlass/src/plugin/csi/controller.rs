@@ -1,12 +1,15 @@
-//! Attaching by the driver's controller service, where no cluster does it (C-81).
+//! Making and attaching volumes by the driver's controller service, where no cluster does it (C-81).
 //!
 //! A driver that attaches nothing has volumes that are attached already, as for the controllers of a cluster.
 
-use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume};
-use windlass_csi::proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
+use k8s_openapi::api::core::v1::SecretReference;
+use windlass_csi::{
+    NodeCapabilities,
+    proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, DeleteVolumeRequest},
+};
 
 use super::*;
-use crate::csi::Context;
+use crate::{csi::Context, provision::Provision};
 
 /// What the driver calls this node.
 pub(super) fn node_id(scene: &Scene, spec: &VolumeSpec) -> Result<String, Failure> {
@@ -43,7 +46,7 @@ pub(super) fn detach(scene: &Scene, spec: &VolumeSpec, node_id: &str) -> Result<
         return Ok(());
     }
     let secrets = match described(scene, &id) {
-        Some(source) => secret_of(scene, &source)?,
+        Some(source) => read_referenced(scene, source.controller_publish_secret_ref.as_ref())?,
         // Nobody describes the volume any more; most drivers need no secret to let go of one.
         None => Context::new(),
     };
@@ -67,11 +70,47 @@ fn described(scene: &Scene, id: &Identified) -> Option<CSIPersistentVolumeSource
     sources.find(|it| it.driver == id.driver && it.volume_handle == id.handle)
 }
 
-fn secret_of(scene: &Scene, source: &CSIPersistentVolumeSource) -> Result<Context, Failure> {
-    let Some(reference) = &source.controller_publish_secret_ref else { return Ok(Context::new()) };
+fn read_referenced(scene: &Scene, reference: Option<&SecretReference>) -> Result<Context, Failure> {
+    let Some(reference) = reference else { return Ok(Context::new()) };
     let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_deref());
     request::read_secret(
         scene,
         &Reference::new(objects::Kind::Secret, namespace.unwrap_or_default(), name.unwrap_or_default()),
     )
+}
+
+/// Has the driver make a volume for a claim, or find the one that it made.
+pub(crate) fn create(scene: &Scene, provision: &Provision) -> Result<PersistentVolume, Failure> {
+    let driver = scene.drivers.controller(provision.driver())?;
+    let asked = |error: CallError| failed(&error).nothing_left();
+    let can = scene.drivers.wait(driver.controller_capabilities()).map_err(asked)?;
+    if !can.create_delete {
+        let text = format!("driver {} makes no volumes", driver.name());
+        return Err(Failure::refused(Cause::NotSupported, text));
+    }
+    let whole = scene.drivers.wait(driver.plugin_capabilities()).map_err(asked)?;
+    let told =
+        NodeCapabilities { single_node_multi_writer: can.single_node_multi_writer, ..NodeCapabilities::default() };
+    let request = provision.request(
+        |mode| request::access_mode(mode, &told),
+        whole.accessibility_constraints,
+        provisioner_secret(scene, provision)?,
+    );
+    let created = driver.create_volume(request, scene.drivers.deadline(driver.name()));
+    Ok(provision.made(scene.drivers.wait(created).map_err(|error| failed(&error))?))
+}
+
+/// Has the driver delete a volume that was made for a claim.
+pub(crate) fn delete(scene: &Scene, provision: &Provision) -> Result<(), Failure> {
+    let source = provision.volume.as_ref().and_then(|it| it.spec.as_ref()?.csi.as_ref());
+    let Some(source) = source else { return Ok(()) };
+    let driver = scene.drivers.controller(provision.driver())?;
+    let secrets = provisioner_secret(scene, provision)?;
+    let request = DeleteVolumeRequest { volume_id: source.volume_handle.clone(), secrets };
+    let deleted = driver.delete_volume(request, scene.drivers.deadline(driver.name()));
+    scene.drivers.wait(deleted).map_err(|error| failed(&error))
+}
+
+fn provisioner_secret(scene: &Scene, provision: &Provision) -> Result<Context, Failure> {
+    read_referenced(scene, provision.secret("provisioner").as_ref())
 }

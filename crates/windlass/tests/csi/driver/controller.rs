@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use tonic::{Request, Response, Status, async_trait};
-use windlass_csi::proto::csi::{self, controller_server::Controller};
+use windlass_csi::proto::csi::{self, controller_server::Controller, identity_server::Identity};
 
 use super::{Answer, Served, lock};
+use crate::host::NAME;
 
 /// What is handed over when a volume is attached.
 const SLOT: (&str, &str) = ("slot", "7");
@@ -145,5 +146,23 @@ impl Controller for Served {
         _: Request<csi::ControllerModifyVolumeRequest>,
     ) -> Answer<csi::ControllerModifyVolumeResponse> {
         Err(Status::unimplemented("nobody asks"))
+    }
+}
+
+#[async_trait]
+impl Identity for Served {
+    async fn get_plugin_info(&self, _: Request<csi::GetPluginInfoRequest>) -> Answer<csi::GetPluginInfoResponse> {
+        Ok(Response::new(csi::GetPluginInfoResponse { name: NAME.into(), ..Default::default() }))
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        _: Request<csi::GetPluginCapabilitiesRequest>,
+    ) -> Answer<csi::GetPluginCapabilitiesResponse> {
+        Ok(Response::new(csi::GetPluginCapabilitiesResponse::default()))
+    }
+
+    async fn probe(&self, _: Request<csi::ProbeRequest>) -> Answer<csi::ProbeResponse> {
+        Ok(Response::new(csi::ProbeResponse::default()))
     }
 }

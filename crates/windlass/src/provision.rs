@@ -1,0 +1,394 @@
+//! Volumes that are made for claims, where no cluster does it: what a driver is asked for, and what becomes of its answer.
+//!
+//! A claim that names no volume and a storage class whose driver has a controller service gets a volume of its own. What
+//! was going to be asked for is noted before it is asked ([`store`]), under a name that nobody else has, so that whatever
+//! is interrupted is gone on with and never made twice. `drive/provision.rs` says when; this says what, and does nothing.
+
+pub(crate) mod store;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::{
+        core::v1::{
+            CSIPersistentVolumeSource, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectReference,
+            PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimStatus, PersistentVolumeSpec,
+            PersistentVolumeStatus, SecretReference, VolumeNodeAffinity,
+        },
+        storage::v1::StorageClass,
+    },
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+};
+use serde::{Deserialize, Serialize};
+use windlass_core::ids::VolumeId;
+use windlass_csi::proto::csi::{self, VolumeCapability, volume_capability as capability};
+
+use crate::{
+    catalogue::Kind,
+    objects::{self, Reference},
+    quantity,
+};
+
+/// Why a claim is not bound, for the pods that wait for it. It is only in memory.
+pub(crate) const WAITS: &str = "windlass.dev/provisioning";
+
+/// The class that claims have which name none.
+const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+/// Parameters that are for whoever asks, and not for the driver.
+const OURS: &str = "csi.storage.k8s.io/";
+const STORAGE: &str = "storage";
+
+/// A claim whose volume was made, or was going to be.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Provision {
+    version: u32,
+    /// What the volume is called: by this name a driver knows one that it was asked for before.
+    pub(crate) name: String,
+    /// The claim as it was, so that the same is asked for again.
+    pub(crate) claim: PersistentVolumeClaim,
+    /// The class as it was.
+    pub(crate) class: StorageClass,
+    /// Where this node is, in the driver's words.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) topology: BTreeMap<String, String>,
+    /// The volume; `None` if it is not known to have been made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) volume: Option<PersistentVolume>,
+    /// Whether its claim was seen to go. Only then is it deleted.
+    #[serde(default, rename = "released")]
+    pub(crate) is_released: bool,
+}
+
+impl Provision {
+    /// A volume that is going to be made.
+    pub(crate) fn new(
+        number: [u8; 16],
+        claim: &PersistentVolumeClaim,
+        class: &StorageClass,
+        topology: BTreeMap<String, String>,
+    ) -> Self {
+        let name = format!("pvc-{}", uuid(number));
+        let (mut claim, class) = (claim.clone(), class.clone());
+        if let Some(annotations) = &mut claim.metadata.annotations {
+            annotations.remove(WAITS);
+        }
+        Self { version: 1, name, claim, class, topology, volume: None, is_released: false }
+    }
+
+    /// The same, with the volume that was made.
+    pub(crate) fn with_volume(self, volume: PersistentVolume) -> Self {
+        Self { volume: Some(volume), ..self }
+    }
+
+    /// The same, with whether its claim was seen to go.
+    pub(crate) fn released(self, released: bool) -> Self {
+        Self { is_released: released, ..self }
+    }
+
+    /// Which claim it is for.
+    pub(crate) fn reference(&self) -> Reference {
+        let ObjectMeta { namespace, name, .. } = &self.claim.metadata;
+        let (namespace, name) = (namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default());
+        Reference::new(objects::Kind::Claim, namespace, name)
+    }
+
+    /// The driver that makes it.
+    pub(crate) fn driver(&self) -> &str {
+        &self.class.provisioner
+    }
+
+    /// What the engine calls the volume, once it is made.
+    pub(crate) fn volume_id(&self) -> Option<VolumeId> {
+        let source = self.volume.as_ref()?.spec.as_ref()?.csi.as_ref()?;
+        let plugin = Kind::Csi.plugin_name();
+        Some(format!("{plugin}/{}^{}", source.driver, source.volume_handle).as_str().into())
+    }
+
+    /// Whether it goes with its claim.
+    pub(crate) fn is_deleted_with_claim(&self) -> bool {
+        self.class.reclaim_policy.as_deref() == Some("Delete")
+    }
+
+    /// What the driver is asked for.
+    pub(crate) fn request(
+        &self,
+        mode: impl Fn(Option<&str>) -> capability::access_mode::Mode,
+        has_topology: bool,
+        secrets: BTreeMap<String, String>,
+    ) -> csi::CreateVolumeRequest {
+        let spec = self.claim.spec.clone().unwrap_or_default();
+        let access_type = match spec.volume_mode.as_deref() {
+            Some("Block") => capability::AccessType::Block(capability::BlockVolume {}),
+            Some(_) | None => capability::AccessType::Mount(capability::MountVolume {
+                fs_type: self.fs_type(),
+                mount_flags: self.class.mount_options.clone().unwrap_or_default(),
+                volume_mount_group: String::new(),
+            }),
+        };
+        let capability = |it: &String| VolumeCapability {
+            access_type: Some(access_type.clone()),
+            access_mode: Some(capability::AccessMode { mode: mode(Some(it)).into() }),
+        };
+        let here = csi::Topology { segments: self.topology.clone() };
+        let is_somewhere = has_topology && !self.topology.is_empty();
+        let parameters = self.class.parameters.iter().flatten().filter(|(key, _)| !key.starts_with(OURS));
+        csi::CreateVolumeRequest {
+            name: self.name.clone(),
+            capacity_range: Some(csi::CapacityRange { required_bytes: self.bytes(), limit_bytes: 0 }),
+            volume_capabilities: spec.access_modes.iter().flatten().map(capability).collect(),
+            parameters: parameters.map(|(key, value)| (key.clone(), value.clone())).collect(),
+            secrets,
+            volume_content_source: None,
+            accessibility_requirements: is_somewhere
+                .then(|| csi::TopologyRequirement { requisite: vec![here.clone()], preferred: vec![here] }),
+            mutable_parameters: Default::default(),
+        }
+    }
+
+    /// How large it must be at least.
+    fn bytes(&self) -> i64 {
+        let requests = self.claim.spec.as_ref().and_then(|it| it.resources.as_ref()?.requests.as_ref());
+        let bytes = quantity::bytes_of(requests, STORAGE).ok().flatten().unwrap_or(0);
+        i64::try_from(bytes).unwrap_or(i64::MAX)
+    }
+
+    fn fs_type(&self) -> String {
+        let parameter = |key: &str| self.class.parameters.as_ref()?.get(key).cloned();
+        parameter("csi.storage.k8s.io/fstype").unwrap_or_default()
+    }
+
+    /// The secret that the class names for a step, such as `provisioner`.
+    pub(crate) fn secret(&self, step: &str) -> Option<SecretReference> {
+        let parameter = |what: &str| self.class.parameters.as_ref()?.get(&format!("{OURS}{step}-secret-{what}"));
+        let ObjectMeta { namespace, name, .. } = &self.claim.metadata;
+        let filled = |text: &String| {
+            text.replace("${pv.name}", &self.name)
+                .replace("${pvc.namespace}", namespace.as_deref().unwrap_or_default())
+                .replace("${pvc.name}", name.as_deref().unwrap_or_default())
+        };
+        let (name, namespace) = (parameter("name").map(filled)?, parameter("namespace").map(filled)?);
+        Some(SecretReference { name: Some(name), namespace: Some(namespace) })
+    }
+
+    /// The object of a volume that the driver made.
+    pub(crate) fn made(&self, volume: csi::Volume) -> PersistentVolume {
+        let spec = self.claim.spec.clone().unwrap_or_default();
+        let bytes = if volume.capacity_bytes > 0 { volume.capacity_bytes } else { self.bytes() };
+        let is_block = spec.volume_mode.as_deref() == Some("Block");
+        let source = CSIPersistentVolumeSource {
+            driver: self.driver().into(),
+            volume_handle: volume.volume_id,
+            fs_type: Some(self.fs_type()).filter(|it| !is_block && !it.is_empty()),
+            volume_attributes: Some(volume.volume_context).filter(|it| !it.is_empty()),
+            controller_publish_secret_ref: self.secret("controller-publish"),
+            controller_expand_secret_ref: self.secret("controller-expand"),
+            node_stage_secret_ref: self.secret("node-stage"),
+            node_publish_secret_ref: self.secret("node-publish"),
+            node_expand_secret_ref: self.secret("node-expand"),
+            read_only: None,
+        };
+        let term = |it: &csi::Topology| {
+            let requirement = |(key, value): (&String, &String)| NodeSelectorRequirement {
+                key: key.clone(),
+                operator: "In".into(),
+                values: Some(vec![value.clone()]),
+            };
+            let expressions = it.segments.iter().map(requirement).collect();
+            NodeSelectorTerm { match_expressions: Some(expressions), match_fields: None }
+        };
+        let terms: Vec<NodeSelectorTerm> = volume.accessible_topology.iter().map(term).collect();
+        let affinity = VolumeNodeAffinity { required: Some(NodeSelector { node_selector_terms: terms.clone() }) };
+        let ObjectMeta { namespace, name, uid, .. } = self.claim.metadata.clone();
+        PersistentVolume {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                annotations: Some([("pv.kubernetes.io/provisioned-by".into(), self.driver().into())].into()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(PersistentVolumeSpec {
+                access_modes: spec.access_modes,
+                capacity: Some([(STORAGE.into(), Quantity(bytes.to_string()))].into()),
+                claim_ref: Some(ObjectReference {
+                    api_version: Some("v1".into()),
+                    kind: Some("PersistentVolumeClaim".into()),
+                    namespace,
+                    name,
+                    uid,
+                    ..ObjectReference::default()
+                }),
+                csi: Some(source),
+                mount_options: self.class.mount_options.clone(),
+                node_affinity: Some(affinity).filter(|_| !terms.is_empty()),
+                persistent_volume_reclaim_policy: self.class.reclaim_policy.clone(),
+                storage_class_name: self.class.metadata.name.clone(),
+                volume_mode: spec.volume_mode.or_else(|| Some("Filesystem".into())),
+                ..PersistentVolumeSpec::default()
+            }),
+            status: Some(PersistentVolumeStatus { phase: Some("Bound".into()), ..Default::default() }),
+        }
+    }
+
+    /// The claim as it is once its volume is there: bound. `None` while there is no volume.
+    pub(crate) fn bound(&self, claim: &PersistentVolumeClaim) -> Option<(PersistentVolumeClaim, PersistentVolume)> {
+        let mut volume = self.volume.clone()?;
+        let spec = volume.spec.get_or_insert_default();
+        // A claim of the same name is the same claim, whatever else it is called.
+        spec.claim_ref.get_or_insert_default().uid = claim.metadata.uid.clone();
+        let mut claim = claim.clone();
+        claim.spec.get_or_insert_default().volume_name = Some(self.name.clone());
+        let before = claim.status.take().unwrap_or_default();
+        claim.status = Some(PersistentVolumeClaimStatus {
+            phase: Some("Bound".into()),
+            capacity: before.capacity.or_else(|| spec.capacity.clone()),
+            access_modes: before.access_modes.or_else(|| spec.access_modes.clone()),
+            ..before
+        });
+        if let Some(annotations) = &mut claim.metadata.annotations {
+            annotations.remove(WAITS);
+        }
+        Some((claim, volume))
+    }
+}
+
+/// Whether a claim asks for a volume to be made: it names none, and does not say that nobody is to make one.
+pub(crate) fn asks(claim: &PersistentVolumeClaim) -> bool {
+    let Some(spec) = &claim.spec else { return false };
+    let is_named = spec.volume_name.as_ref().is_some_and(|it| !it.is_empty());
+    !is_named && spec.storage_class_name.as_deref() != Some("")
+}
+
+/// What stands in the way of making a volume for a claim, of this class.
+pub(crate) fn obstacle(claim: &PersistentVolumeClaim) -> Option<String> {
+    let spec = claim.spec.as_ref()?;
+    if spec.data_source.is_some() || spec.data_source_ref.is_some() {
+        return Some("spec.dataSource is set, and volumes are made empty".into());
+    }
+    if spec.access_modes.as_ref().is_none_or(Vec::is_empty) {
+        return Some("spec.accessModes is missing".into());
+    }
+    let requests = spec.resources.as_ref().and_then(|it| it.requests.as_ref());
+    match quantity::bytes_of(requests, STORAGE) {
+        Ok(Some(_)) => None,
+        Ok(None) => Some("spec.resources.requests says nothing of storage".into()),
+        Err(error) => Some(format!("spec.resources.requests.storage: {error}")),
+    }
+}
+
+/// The class of a claim that names none, if there is one.
+pub(crate) fn is_default(class: &StorageClass) -> bool {
+    class.metadata.annotations.as_ref().and_then(|it| it.get(IS_DEFAULT)).is_some_and(|it| it == "true")
+}
+
+/// The same claim, with why it is not bound.
+pub(crate) fn waiting(claim: &PersistentVolumeClaim, text: &str) -> PersistentVolumeClaim {
+    let mut claim = claim.clone();
+    claim.metadata.annotations.get_or_insert_default().insert(WAITS.into(), text.into());
+    claim
+}
+
+/// A number as the others write theirs, so that drivers that look at names find nothing unusual.
+fn uuid(mut number: [u8; 16]) -> String {
+    number[6] = number[6] & 0x0f | 0x40;
+    number[8] = number[8] & 0x3f | 0x80;
+    let hex: String = number.iter().map(|it| format!("{it:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::serde_json::{from_value, json};
+
+    fn provision() -> Provision {
+        let claim = from_value(json!({
+            "metadata": {"namespace": "default", "name": "data"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce", "ReadOnlyMany"], "storageClassName": "fast", "volumeMode": "Filesystem",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }));
+        let class = from_value(json!({
+            "metadata": {"name": "fast"}, "provisioner": "d", "reclaimPolicy": "Delete", "mountOptions": ["noatime"],
+            "parameters": {
+                "tier": "gold", "csi.storage.k8s.io/fstype": "xfs",
+                "csi.storage.k8s.io/provisioner-secret-name": "${pvc.name}-${pv.name}",
+                "csi.storage.k8s.io/provisioner-secret-namespace": "${pvc.namespace}",
+            },
+        }));
+        Provision::new([0xff; 16], &claim.unwrap(), &class.unwrap(), [("zone".into(), "a".into())].into())
+    }
+
+    fn mode(mode: Option<&str>) -> capability::access_mode::Mode {
+        match mode {
+            Some("ReadWriteOnce") => capability::access_mode::Mode::SingleNodeWriter,
+            _ => capability::access_mode::Mode::MultiNodeReaderOnly,
+        }
+    }
+
+    #[test]
+    fn a_driver_is_asked_for_what_the_claim_and_its_class_say() {
+        let it = provision();
+        let request = it.request(mode, true, BTreeMap::new());
+        assert_eq!(request.name, "pvc-ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(request.capacity_range.unwrap().required_bytes, 1 << 30);
+        assert_eq!(request.parameters, [("tier".into(), "gold".into())].into(), "the others are ours");
+        assert_eq!(request.volume_capabilities.len(), 2);
+        let Some(capability::AccessType::Mount(mount)) = &request.volume_capabilities[0].access_type else { panic!() };
+        assert_eq!((mount.fs_type.as_str(), &mount.mount_flags[..]), ("xfs", &["noatime".to_owned()][..]));
+        assert_eq!(request.accessibility_requirements.unwrap().requisite[0].segments["zone"], "a");
+        assert!(it.request(mode, false, BTreeMap::new()).accessibility_requirements.is_none());
+        let secret = it.secret("provisioner").unwrap();
+        assert_eq!(secret.namespace.as_deref(), Some("default"));
+        assert_eq!(secret.name.unwrap(), format!("data-{}", it.name));
+        assert!(it.secret("node-stage").is_none());
+    }
+
+    #[test]
+    fn what_a_driver_made_becomes_a_volume_of_the_claim() {
+        let mut it = provision();
+        assert!(it.bound(&it.claim).is_none() && it.volume_id().is_none());
+        let topology = csi::Topology { segments: [("zone".into(), "a".into())].into() };
+        let volume = csi::Volume {
+            volume_id: "v".into(),
+            capacity_bytes: 2 << 30,
+            volume_context: [("a".into(), "b".into())].into(),
+            accessible_topology: vec![topology],
+            ..Default::default()
+        };
+        it.volume = Some(it.made(volume));
+        assert_eq!(it.volume_id().unwrap().as_str(), "kubernetes.io/csi/d^v");
+        let (claim, volume) = it.bound(&waiting(&it.claim, "why")).unwrap();
+        let status = claim.status.unwrap();
+        assert_eq!(status.phase.as_deref(), Some("Bound"));
+        assert_eq!(status.capacity.unwrap()["storage"].0, (2_u64 << 30).to_string());
+        assert_eq!(claim.spec.unwrap().volume_name, volume.metadata.name);
+        assert_eq!(claim.metadata.annotations, Some(BTreeMap::new()));
+        let spec = volume.spec.unwrap();
+        assert_eq!(spec.claim_ref.unwrap().name.as_deref(), Some("data"));
+        let terms = spec.node_affinity.unwrap().required.unwrap().node_selector_terms;
+        assert_eq!(terms[0].match_expressions.as_ref().unwrap()[0].key, "zone");
+        assert_eq!(spec.csi.unwrap().volume_attributes.unwrap()["a"], "b");
+    }
+
+    #[test]
+    fn a_claim_that_names_a_volume_or_wants_none_made_asks_for_nothing() {
+        let claim = |spec| from_value(json!({"metadata": {}, "spec": spec})).unwrap();
+        assert!(asks(&claim(json!({}))));
+        assert!(asks(&claim(json!({"storageClassName": "fast", "volumeName": ""}))));
+        assert!(!asks(&claim(json!({"storageClassName": ""}))));
+        assert!(!asks(&claim(json!({"storageClassName": "fast", "volumeName": "pv"}))));
+    }
+
+    #[test]
+    fn what_cannot_be_asked_for_is_told() {
+        let told = |spec| obstacle(&from_value(json!({"metadata": {}, "spec": spec})).unwrap()).unwrap_or_default();
+        let size = json!({"requests": {"storage": "1Gi"}});
+        assert_eq!(told(json!({"accessModes": ["ReadWriteOnce"], "resources": size})), "");
+        assert!(told(json!({"resources": size})).contains("accessModes"));
+        assert!(told(json!({"accessModes": ["ReadWriteOnce"]})).contains("storage"));
+        let much = json!({"requests": {"storage": "much"}});
+        assert!(told(json!({"accessModes": ["ReadWriteOnce"], "resources": much})).contains("requests.storage: "));
+        let source = json!({"kind": "PersistentVolumeClaim", "name": "other"});
+        assert!(told(json!({"accessModes": [], "dataSource": source})).contains("dataSource"));
+    }
+}

@@ -1,0 +1,86 @@
+//! What was made for claims, on disk: one file for each, which outlasts a power cut as the volume does.
+
+use std::sync::Arc;
+
+use rustix::fs::Mode;
+use windlass_linux::{
+    name::{Name, Relative},
+    safe_path::{Mounts, Place},
+    whole_file::{self, Survives},
+};
+
+use super::Provision;
+use crate::{fingerprint::Fingerprint, objects::Reference, plugin::Failure};
+
+/// No object is larger, and there are three in a file.
+const BYTES_MAX: usize = 8 << 20;
+
+const DIRECTORY: &str = "provisions";
+
+/// The provisions of a node, below its directory for records.
+#[derive(Clone, Debug)]
+pub(crate) struct Store(Arc<Place>);
+
+impl Store {
+    /// Those in this directory, most of which have none.
+    pub(crate) fn new(state: Place) -> Self {
+        Self(Arc::new(state))
+    }
+
+    fn find(&self) -> Result<Option<Place>, Failure> {
+        match self.0.directory(&Relative::new("directory", DIRECTORY)?, Mounts::Refuse) {
+            Ok(place) => Ok(Some(place)),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether anything is noted for a claim.
+    pub(crate) fn has(&self, claim: &Reference) -> Result<bool, Failure> {
+        let Some(directory) = self.find()? else { return Ok(false) };
+        Ok(whole_file::read(&directory, &name(claim)?, BYTES_MAX)?.is_some())
+    }
+
+    /// Notes one, in place of what is noted for its claim.
+    pub(crate) fn write(&self, provision: &Provision) -> Result<(), Failure> {
+        let text = serde_json::to_vec(provision).map_err(|error| Failure::open(&error))?;
+        let directory = self.0.make_directory(&Name::new("directory", DIRECTORY)?, Mode::RWXU, Mounts::Refuse)?;
+        Ok(whole_file::write(&directory, &name(&provision.reference())?, &text, Survives::PowerLoss)?)
+    }
+
+    /// Forgets what is noted for a claim. That there is nothing is success.
+    pub(crate) fn remove(&self, claim: &Reference) -> Result<(), Failure> {
+        match self.find()? {
+            Some(directory) => Ok(whole_file::remove(&directory, &name(claim)?)?),
+            None => Ok(()),
+        }
+    }
+
+    /// All of them, and what is wrong with those that cannot be read.
+    pub(crate) fn all(&self) -> Result<(Vec<Provision>, Vec<String>), Failure> {
+        let (mut all, mut troubles) = (Vec::new(), Vec::new());
+        let Some(directory) = self.find()? else { return Ok((all, troubles)) };
+        for name in whole_file::swept_names(&directory)? {
+            let Some(text) = whole_file::read(&directory, &name, BYTES_MAX)? else { continue };
+            match serde_json::from_slice(&text) {
+                Ok(provision) => all.push(provision),
+                Err(error) => {
+                    let path = directory.path().join(name.as_path());
+                    troubles.push(format!("what was made for a claim cannot be read: {}: {error}", path.display()));
+                }
+            }
+        }
+        Ok((all, troubles))
+    }
+}
+
+/// A number: a claim's name may be as long as a file's.
+fn name(claim: &Reference) -> Result<Name, Failure> {
+    let half = |key| {
+        let mut fingerprint = Fingerprint::new([key, 0]);
+        fingerprint.field(claim.namespace().as_bytes());
+        fingerprint.field(claim.name().as_bytes());
+        fingerprint.finish()
+    };
+    Ok(Name::new("provision", format!("{:016x}{:016x}", half(1), half(2)))?)
+}
