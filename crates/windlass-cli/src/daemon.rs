@@ -1,6 +1,7 @@
 //! `windlass run`: the daemon. Puts the parts together, and ends them in order.
 
 pub(crate) mod config;
+mod drivers;
 mod follow;
 pub(crate) mod journal;
 mod log;
@@ -29,6 +30,8 @@ use tokio::{
 };
 use windlass::{
     Node,
+    csi::DriverSettings,
+    node::Builder,
     source::directory::{self, Directory},
     token::{LocalIssuer, Program},
 };
@@ -175,6 +178,9 @@ impl Daemon {
             .keep_terminated(config.keep_terminated)
             .give_memory_back()
             .limits(limits);
+        let with_driver =
+            |builder: Builder, (name, settings): (&String, &DriverSettings)| builder.driver(name, settings.clone());
+        let builder = config.drivers.iter().fold(builder, with_driver);
         let builder = match &config.tokens {
             Tokens::None => builder,
             Tokens::Command(program) => builder.token_provider(Program::new(program)),

@@ -29,7 +29,7 @@ use windlass_core::{
     answer::WaitError,
     event::{Containers, Goal, Place, Wait},
     ids::{ObjectName, OperationId, OuterName, PodUid, SourceName, Time, Version, VolumeId, WaiterId},
-    notice::Notice,
+    notice::{Notice, Verdict},
     operation::{Action, Cause, Earlier, Kind as ActionKind, Outcome, Proof, Trouble},
     reason::Code,
     spec::{Access, Phase, Want as VolumeWant},
@@ -362,7 +362,12 @@ impl Drive {
                 self.tell(Event::InUseReported { version });
                 Change::InUse { version }
             }
-            Notice::ExpansionEnded { volume, verdict } => Change::Expansion { volume, verdict },
+            Notice::ExpansionEnded { volume, verdict } => {
+                if let Verdict::Grown { .. } = verdict {
+                    self.volume_has_grown(&volume);
+                }
+                Change::Expansion { volume, verdict }
+            }
         };
         // Nobody need listen.
         let _ = self.changes.send(change);

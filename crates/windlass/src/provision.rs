@@ -54,6 +54,9 @@ pub(crate) struct Provision {
     /// The volume; `None` if it is not known to have been made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) volume: Option<PersistentVolume>,
+    /// How large the claim shows it to be, while this node has yet to grow it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shown_bytes: Option<u64>,
     /// Whether its claim was seen to go. Only then is it deleted.
     #[serde(default, rename = "released")]
     pub(crate) is_released: bool,
@@ -72,12 +75,37 @@ impl Provision {
         if let Some(annotations) = &mut claim.metadata.annotations {
             annotations.remove(WAITS);
         }
-        Self { version: 1, name, claim, class, topology, volume: None, is_released: false }
+        Self { version: 1, name, claim, class, topology, volume: None, shown_bytes: None, is_released: false }
     }
 
     /// The same, with the volume that was made.
     pub(crate) fn with_volume(self, volume: PersistentVolume) -> Self {
         Self { volume: Some(volume), ..self }
+    }
+
+    /// How large the volume is, as far as its driver is concerned.
+    pub(crate) fn size(&self) -> Option<u64> {
+        let capacity = self.volume.as_ref()?.spec.as_ref()?.capacity.as_ref();
+        quantity::bytes_of(capacity, STORAGE).ok().flatten()
+    }
+
+    /// Whether its class lets it grow.
+    pub(crate) fn may_grow(&self) -> bool {
+        self.class.allow_volume_expansion == Some(true)
+    }
+
+    /// The same, after the driver made the volume larger. The claim shows that when this node has grown it too, if it has to.
+    pub(crate) fn grown(mut self, bytes: u64, grows_here: bool) -> Self {
+        self.shown_bytes = self.shown_bytes.or(self.size()).filter(|_| grows_here);
+        if let Some(spec) = self.volume.as_mut().and_then(|it| it.spec.as_mut()) {
+            spec.capacity.get_or_insert_default().insert(STORAGE.into(), Quantity(bytes.to_string()));
+        }
+        self
+    }
+
+    /// The same, after this node has grown the volume; `None` if it has not to.
+    pub(crate) fn grown_here(mut self) -> Option<Self> {
+        self.shown_bytes.take().map(|_| self)
     }
 
     /// The same, with whether its claim was seen to go.
@@ -147,9 +175,7 @@ impl Provision {
 
     /// How large it must be at least.
     fn bytes(&self) -> i64 {
-        let requests = self.claim.spec.as_ref().and_then(|it| it.resources.as_ref()?.requests.as_ref());
-        let bytes = quantity::bytes_of(requests, STORAGE).ok().flatten().unwrap_or(0);
-        i64::try_from(bytes).unwrap_or(i64::MAX)
+        i64::try_from(wanted(&self.claim).unwrap_or(0)).unwrap_or(i64::MAX)
     }
 
     fn fs_type(&self) -> String {
@@ -228,8 +254,12 @@ impl Provision {
         }
     }
 
-    /// The claim as it is once its volume is there: bound. `None` while there is no volume.
+    /// The claim as it is once its volume is there: bound. `None` while there is no volume, or if it names another one.
     pub(crate) fn bound(&self, claim: &PersistentVolumeClaim) -> Option<(PersistentVolumeClaim, PersistentVolume)> {
+        let named = claim.spec.as_ref().and_then(|it| it.volume_name.as_deref()).unwrap_or_default();
+        if !named.is_empty() && named != self.name {
+            return None;
+        }
         let mut volume = self.volume.clone()?;
         let spec = volume.spec.get_or_insert_default();
         // A claim of the same name is the same claim, whatever else it is called.
@@ -237,9 +267,10 @@ impl Provision {
         let mut claim = claim.clone();
         claim.spec.get_or_insert_default().volume_name = Some(self.name.clone());
         let before = claim.status.take().unwrap_or_default();
+        let shown = self.shown_bytes.map(|it| [(STORAGE.into(), Quantity(it.to_string()))].into());
         claim.status = Some(PersistentVolumeClaimStatus {
             phase: Some("Bound".into()),
-            capacity: before.capacity.or_else(|| spec.capacity.clone()),
+            capacity: shown.or_else(|| spec.capacity.clone()),
             access_modes: before.access_modes.or_else(|| spec.access_modes.clone()),
             ..before
         });
@@ -248,6 +279,12 @@ impl Provision {
         }
         Some((claim, volume))
     }
+}
+
+/// How much a claim asks for.
+pub(crate) fn wanted(claim: &PersistentVolumeClaim) -> Option<u64> {
+    let requests = claim.spec.as_ref().and_then(|it| it.resources.as_ref()?.requests.as_ref());
+    quantity::bytes_of(requests, STORAGE).ok().flatten()
 }
 
 /// Whether a claim asks for a volume to be made: it names none, and does not say that nobody is to make one.
@@ -368,6 +405,25 @@ mod tests {
         let terms = spec.node_affinity.unwrap().required.unwrap().node_selector_terms;
         assert_eq!(terms[0].match_expressions.as_ref().unwrap()[0].key, "zone");
         assert_eq!(spec.csi.unwrap().volume_attributes.unwrap()["a"], "b");
+    }
+
+    #[test]
+    fn a_claim_shows_growth_when_the_node_has_grown_the_volume_too() {
+        let mut it = provision();
+        it.volume = Some(it.made(csi::Volume { volume_id: "v".into(), ..Default::default() }));
+        let shown = |it: &Provision| {
+            let (claim, volume) = it.bound(&it.claim).unwrap();
+            let capacity = |list: Option<BTreeMap<String, Quantity>>| list.unwrap()[STORAGE].0.clone();
+            (capacity(claim.status.unwrap().capacity), capacity(volume.spec.unwrap().capacity))
+        };
+        let (one, two) = ((1_u64 << 30).to_string(), (2_u64 << 30).to_string());
+        assert_eq!(shown(&it), (one.clone(), one.clone()));
+        assert_eq!(shown(&it.clone().grown(2 << 30, false)), (two.clone(), two.clone()));
+        let grown = it.grown(2 << 30, true);
+        assert_eq!((grown.size(), shown(&grown)), (Some(2 << 30), (one, two.clone())));
+        let grown = grown.grown_here().unwrap();
+        assert_eq!(shown(&grown), (two.clone(), two));
+        assert_eq!(grown.grown_here(), None);
     }
 
     #[test]

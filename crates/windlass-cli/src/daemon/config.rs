@@ -1,6 +1,7 @@
 //! Settings as they are written, on the command line, in the environment or in a file, and as they are meant.
 
 use std::{
+    collections::BTreeMap,
     fmt, fs, io,
     path::{Path, PathBuf},
     time::Duration,
@@ -10,8 +11,9 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use windlass::source::directory;
+use windlass::{csi::DriverSettings, source::directory};
 
+use super::drivers::{self, Controller, Drivers};
 use crate::{args, paths::Paths};
 
 /// Not in the documentation itself, which would take the address for a link.
@@ -62,6 +64,17 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "DIR", help_heading = "Places")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) driver_registry: Option<PathBuf>,
+
+    /// Attach volumes of this CSI driver, and make volumes for claims, by its controller service at this socket: where no
+    /// cluster does it. May be given for several drivers
+    #[arg(long = "controller", value_name = "DRIVER=SOCKET", help_heading = "Places")]
+    #[serde(skip)]
+    pub(crate) controllers: Vec<Controller>,
+
+    /// What holds for single CSI drivers, by name: in a file only.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) drivers: Drivers,
 
     /// The name of this node [default: the name of the host]
     #[arg(long, value_name = "NAME", env = "WINDLASS_NODE_NAME")]
@@ -202,6 +215,7 @@ pub(crate) struct Config {
     pub(crate) runtime: PathBuf,
     pub(crate) driver_registry: PathBuf,
     pub(crate) driver_timeout: Duration,
+    pub(crate) drivers: BTreeMap<String, DriverSettings>,
     pub(crate) node_name: String,
     pub(crate) keep_terminated: bool,
     pub(crate) source: directory::Config,
@@ -255,6 +269,7 @@ impl Settings {
             runtime_directory: self.runtime_directory.or(file.runtime_directory),
             driver_registry: self.driver_registry.or(file.driver_registry),
             driver_timeout: self.driver_timeout.or(file.driver_timeout),
+            drivers: drivers::joined(self.controllers.clone(), file.drivers),
             node_name: self.node_name.or(file.node_name),
             keep_terminated: self.keep_terminated.or(file.keep_terminated),
             removal_delay: self.removal_delay.or(file.removal_delay),
@@ -300,6 +315,7 @@ impl Settings {
             runtime,
             driver_registry: absolute(self.driver_registry.unwrap_or_else(|| root.join("plugins_registry")))?,
             driver_timeout: self.driver_timeout.map_or(windlass::csi::DEADLINE_DEFAULT, |it| it.0),
+            drivers: drivers::mean(drivers::joined(self.controllers, self.drivers), absolute)?,
             node_name: self.node_name.unwrap_or_else(host_name),
             keep_terminated: self.keep_terminated.unwrap_or(false),
             source: directory::Config { removal_delay: self.removal_delay.map_or(usual.removal_delay, |it| it.0) },
@@ -367,6 +383,7 @@ impl Config {
             runtime_directory: Some(self.runtime.clone()),
             driver_registry: Some(self.driver_registry.clone()),
             driver_timeout: Some(Time(self.driver_timeout)),
+            drivers: drivers::write(&self.drivers),
             node_name: Some(self.node_name.clone()),
             keep_terminated: Some(self.keep_terminated),
             removal_delay: Some(Time(self.source.removal_delay)),
@@ -416,6 +433,7 @@ fn known() -> Vec<String> {
         runtime_directory: path(),
         driver_registry: path(),
         driver_timeout: Some(Time(Duration::ZERO)),
+        drivers: [(String::new(), Default::default())].into(),
         node_name: text(),
         keep_terminated: Some(false),
         removal_delay: Some(Time(Duration::ZERO)),

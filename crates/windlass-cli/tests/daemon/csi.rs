@@ -21,6 +21,7 @@ use crate::{
 };
 
 tests![
+    a_claim_gets_a_volume_that_is_attached_grows_and_goes_with_it,
     a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes,
     a_volume_of_a_pods_own_is_made_and_deleted_with_the_pod,
     a_device_of_a_driver_is_given_to_a_pod_as_it_is,
@@ -35,6 +36,20 @@ apiVersion: storage.k8s.io/v1
 kind: CSIDriver
 metadata: {name: loop.csi.windlass.dev}
 spec: {attachRequired: false, podInfoOnMount: true, volumeLifecycleModes: [Persistent, Ephemeral]}
+";
+
+const CLASS: &str = "
+apiVersion: storage.k8s.io/v1
+kind: CSIDriver
+metadata: {name: loop.csi.windlass.dev}
+spec: {attachRequired: true}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: disks}
+provisioner: loop.csi.windlass.dev
+allowVolumeExpansion: true
+parameters: {csi.storage.k8s.io/fstype: xfs}
 ";
 
 /// Whether this machine can have the driver; if not, says what is skipped.
@@ -76,14 +91,27 @@ fn until_unstaged(case: &Case, below: &str) {
     });
 }
 
+/// The same, and it makes and attaches volumes itself.
+fn start_controlling_daemon(case: &Case) -> Daemon {
+    let mut command = case.run();
+    command.arg("--driver-registry").arg(sockets(case).join("registry"));
+    command.arg(format!("--controller={DRIVER}={}", sockets(case).join("csi.sock").display()));
+    case.start_as(command)
+}
+
 /// Starts the driver, and waits until it can be called.
 fn start_driver(case: &Case) -> Ended {
+    start_driver_with(case, &[])
+}
+
+fn start_driver_with(case: &Case, options: &[&str]) -> Ended {
     let program = Path::new(env!("CARGO_BIN_EXE_windlass")).with_file_name("windlass-loop");
     assert!(program.exists(), "{} is missing: cargo build --package windlass-loop", program.display());
     let log = File::options().create(true).append(true).open(case.path("driver.log")).unwrap();
     let mut command = Command::new(program);
     command.arg("--endpoint").arg(sockets(case).join("csi.sock")).arg("--state").arg(case.path("state"));
     command.arg("--registry").arg(sockets(case).join("registry")).args(["--node-id", "node-1"]);
+    command.args(options);
     let mut driver = Ended(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(driver.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -236,6 +264,75 @@ fn a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes(case:
     controller.delete(&volume);
     assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 0);
     assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert!(daemon.stop().success());
+    drop(driver);
+}
+
+fn a_claim_gets_a_volume_that_is_attached_grows_and_goes_with_it(case: &Case) {
+    if !can_run("the life of a volume that is made for a claim") {
+        return;
+    }
+    let claim = |megabytes: u32| {
+        format!(
+            "
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{name: data}}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: disks
+  resources: {{requests: {{storage: {megabytes}Mi}}}}
+"
+        )
+    };
+    let mut daemon = start_controlling_daemon(case);
+    case.manifest("class.yaml", CLASS);
+    case.manifest("data.yaml", &claim(320));
+    case.manifest("app.yaml", POD);
+    case.until_reason("app", "data", |it| it["message"].as_str().unwrap().contains("PVC is not bound: driver name"));
+    let driver = start_driver_with(case, &["--attach"]);
+    case.wait_mounted(&["app"]);
+    let volumes = case.path("root/pods/app-1/volumes/kubernetes.io~csi");
+    let name = fs::read_dir(&volumes).unwrap().next().unwrap().unwrap().file_name();
+    let path = volumes.join(name).join("mount");
+    fs::write(path.join("order"), "forty fathoms of rope").unwrap();
+    let before = size(&path);
+
+    // Whoever asks for more gets it.
+    case.manifest("data.yaml", &claim(512));
+    daemon.until_logged("the volume has grown");
+    assert!(size(&path) > before, "{} is not more than {before}", size(&path));
+
+    // A manifest that cannot be read deletes nothing, not even if windlass starts with it.
+    case.manifest("data.yaml", "kind: PersistentVolumeClaim\nmetadata: [");
+    daemon.until_logged("data.yaml");
+    drop(driver);
+    daemon.kill();
+    daemon = start_controlling_daemon(case);
+    let driver = start_driver_with(case, &["--attach"]);
+    daemon.until_logged("the driver is registered");
+    assert_eq!(fs::read_to_string(path.join("order")).unwrap(), "forty fathoms of rope");
+    case.manifest("data.yaml", &claim(512));
+    case.wait_mounted(&["app"]);
+
+    case.remove_manifest("app.yaml");
+    case.wait_unmounted(&["app"]);
+    until_unstaged(case, DRIVER);
+    until("the volume is detached", &case.path("root/windlass/records/attachments"), || {
+        fs::read_dir(case.path("root/windlass/records/attachments")).unwrap().count() == 0
+    });
+    case.manifest("app.yaml", POD);
+    case.wait_mounted(&["app"]);
+    assert_eq!(fs::read_to_string(path.join("order")).unwrap(), "forty fathoms of rope");
+
+    // The claim goes first, and its volume when nobody has it any more.
+    case.remove_manifest("data.yaml");
+    case.remove_manifest("app.yaml");
+    case.wait_unmounted(&["app"]);
+    daemon.until_logged("was deleted");
+    assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 0);
+    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert_eq!(case.mounts(), Vec::<PathBuf>::new());
     assert!(daemon.stop().success());
     drop(driver);
 }

@@ -42,6 +42,8 @@ struct Entry {
     is_running: bool,
     /// The claim was seen to go.
     is_gone: bool,
+    /// This node has grown the volume, which is not noted yet.
+    has_grown: bool,
     failures: u32,
     not_before: Option<Time>,
     /// Why the claim is not bound.
@@ -185,7 +187,7 @@ impl Drive {
         match (given, entry.noted.clone()) {
             (Some(given), Some(noted)) if noted.volume.is_some() => {
                 if provision::asks(&given) {
-                    self.rebind(given);
+                    self.rebind(given.clone());
                 }
                 if noted.is_released {
                     let driver = noted.driver().to_owned();
@@ -194,6 +196,8 @@ impl Drive {
                         store.write(&taken_back).map_err(|it| (it, Some(noted)))?;
                         Ok(Some(taken_back))
                     });
+                } else {
+                    self.grow_for(claim, &given, noted);
                 }
             }
             (Some(given), noted) if provision::asks(&given) => self.make_for(claim, given, noted),
@@ -220,6 +224,45 @@ impl Drive {
         self.work(claim, &driver, move |executor, store| make(executor, store, order));
         // After that: pods that hear of it look at the claim.
         self.set_waits(claim, &format!("driver {driver} is asked for a volume"));
+    }
+
+    /// A claim with a volume, which may be too small by now.
+    fn grow_for(&mut self, claim: &Reference, given: &PersistentVolumeClaim, noted: Provision) {
+        let (Some(to_bytes), Some(size)) = (provision::wanted(given), noted.size()) else { return };
+        if to_bytes <= size {
+            return;
+        }
+        if !noted.may_grow() {
+            let text = format!("it asks for {to_bytes} bytes and has {size}; its class does not let volumes grow");
+            let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
+            if entry.waits.as_deref() != Some(text.as_str()) {
+                entry.waits = Some(text.as_str().into());
+                self.tell_claim(claim, Tone::Warning, text);
+            }
+        } else if self.is_due(claim) {
+            let driver = noted.driver().to_owned();
+            self.work(claim, &driver, move |executor, store| {
+                let grown = controller::expand(&executor.scene, &noted, to_bytes);
+                let grown = grown.and_then(|(bytes, here)| {
+                    let grown = noted.clone().grown(bytes, here);
+                    store.write(&grown).map(|()| grown)
+                });
+                grown.map(Some).map_err(|failure| (failure, Some(noted)))
+            });
+        }
+    }
+
+    /// This node has grown a volume, so the claim shows its size.
+    pub(super) fn volume_has_grown(&mut self, volume: &VolumeId) {
+        let Some(claim) = self.provisions.volumes.get(volume).cloned() else { return };
+        let Some(entry) = self.provisions.claims.get_mut(&claim) else { return };
+        entry.has_grown = entry.is_running;
+        let Some(noted) = entry.noted.clone().filter(|_| !entry.is_running) else { return };
+        let Some(grown) = noted.clone().grown_here() else { return };
+        self.work(&claim, grown.driver().to_owned().as_str(), move |_, store| {
+            store.write(&grown).map_err(|failure| (failure, Some(noted)))?;
+            Ok(Some(grown))
+        });
     }
 
     /// What a driver is to be asked for; or why it is not asked yet.
@@ -305,6 +348,14 @@ impl Drive {
                 entry.waits = None;
                 let (had, has) = (entry.noted.as_ref().and_then(|it| it.volume.clone()), noted.clone());
                 self.provisions.note(claim, noted);
+                let kept = match self.memory.read().unwrap_or_else(PoisonError::into_inner).get(claim) {
+                    Lookup::Found(Object::Claim(kept)) => Some(kept.clone()),
+                    _ => None,
+                };
+                if let Some((kept, volume)) = kept.zip(has.as_ref()).and_then(|(kept, it)| it.bound(&kept)) {
+                    self.put(Object::Volume(Arc::new(volume)));
+                    self.put(Object::Claim(Arc::new(kept)));
+                }
                 match (had, has.and_then(|it| it.volume)) {
                     (None, Some(volume)) => {
                         self.tell_claim(claim, Tone::Normal, format!("volume {} was made", shown(&volume)));
@@ -329,6 +380,10 @@ impl Drive {
                 self.set_waits(claim, &failure.text);
                 self.tell_claim(claim, Tone::Warning, failure.to_string());
             }
+        }
+        let entry = self.provisions.claims.get(claim).filter(|it| it.has_grown);
+        if let Some(volume) = entry.and_then(|it| it.noted.as_ref()).and_then(Provision::volume_id) {
+            self.volume_has_grown(&volume);
         }
         self.look_at_claim(claim);
     }

@@ -4,8 +4,11 @@
 
 use k8s_openapi::api::core::v1::SecretReference;
 use windlass_csi::{
-    NodeCapabilities,
-    proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, DeleteVolumeRequest},
+    ControllerCapabilities, NodeCapabilities,
+    proto::csi::{
+        ControllerExpandVolumeRequest, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
+        DeleteVolumeRequest, VolumeCapability, volume_capability,
+    },
 };
 
 use super::*;
@@ -89,8 +92,7 @@ pub(crate) fn create(scene: &Scene, provision: &Provision) -> Result<PersistentV
         return Err(Failure::refused(Cause::NotSupported, text));
     }
     let whole = scene.drivers.wait(driver.plugin_capabilities()).map_err(asked)?;
-    let told =
-        NodeCapabilities { single_node_multi_writer: can.single_node_multi_writer, ..NodeCapabilities::default() };
+    let told = multi_writer(&can);
     let request = provision.request(
         |mode| request::access_mode(mode, &told),
         whole.accessibility_constraints,
@@ -98,6 +100,52 @@ pub(crate) fn create(scene: &Scene, provision: &Provision) -> Result<PersistentV
     );
     let created = driver.create_volume(request, scene.drivers.deadline(driver.name()));
     Ok(provision.made(scene.drivers.wait(created).map_err(|error| failed(&error))?))
+}
+
+/// Has the driver make a volume larger. Tells how large it is then, and whether this node has to grow it too.
+pub(crate) fn expand(scene: &Scene, provision: &Provision, to_bytes: u64) -> Result<(u64, bool), Failure> {
+    let volume = provision.volume.as_ref().and_then(|it| it.spec.as_ref());
+    let Some((spec, source)) = volume.and_then(|it| Some((it, it.csi.as_ref()?))) else {
+        return Err(Failure::refused(Cause::Other, "there is no volume yet"));
+    };
+    let driver = scene.drivers.controller(provision.driver())?;
+    let can = scene.drivers.wait(driver.controller_capabilities()).map_err(|error| failed(&error).nothing_left())?;
+    if !can.expand {
+        return Err(Failure::refused(Cause::NotSupported, format!("driver {} lets no volume grow", driver.name())));
+    }
+    let told = multi_writer(&can);
+    let access_type = match spec.volume_mode.as_deref() {
+        Some("Block") => volume_capability::AccessType::Block(volume_capability::BlockVolume {}),
+        Some(_) | None => volume_capability::AccessType::Mount(volume_capability::MountVolume {
+            fs_type: source.fs_type.clone().unwrap_or_default(),
+            mount_flags: spec.mount_options.clone().unwrap_or_default(),
+            volume_mount_group: String::new(),
+        }),
+    };
+    let first = spec.access_modes.as_ref().and_then(|it| it.first()).map(String::as_str);
+    let access_mode = volume_capability::AccessMode { mode: request::access_mode(first, &told).into() };
+    let request = ControllerExpandVolumeRequest {
+        volume_id: source.volume_handle.clone(),
+        capacity_range: Some(CapacityRange {
+            required_bytes: i64::try_from(to_bytes).unwrap_or(i64::MAX),
+            limit_bytes: 0,
+        }),
+        secrets: read_referenced(scene, source.controller_expand_secret_ref.as_ref())?,
+        volume_capability: Some(VolumeCapability { access_type: Some(access_type), access_mode: Some(access_mode) }),
+    };
+    let expanded = driver.controller_expand(request, scene.drivers.deadline(driver.name()));
+    let answer = scene.drivers.wait(expanded).map_err(|error| failed(&error))?;
+    let bytes = u64::try_from(answer.capacity_bytes).unwrap_or(0);
+    if bytes < to_bytes {
+        let text = format!("the volume has {bytes} bytes instead of {to_bytes}");
+        return Err(lied(driver.name(), text));
+    }
+    Ok((bytes, answer.node_expansion_required))
+}
+
+/// What a driver says of access modes, as for its node service.
+fn multi_writer(can: &ControllerCapabilities) -> NodeCapabilities {
+    NodeCapabilities { single_node_multi_writer: can.single_node_multi_writer, ..NodeCapabilities::default() }
 }
 
 /// Has the driver delete a volume that was made for a claim.

@@ -1,0 +1,86 @@
+//! What is set for single CSI drivers, as it is written and as it is meant.
+
+use std::{
+    collections::BTreeMap,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use windlass::csi::DriverSettings;
+
+use super::config::Time;
+
+/// Of all drivers for which something is set, by name.
+pub(crate) type Drivers = BTreeMap<String, Written>;
+
+/// What is set for a driver, in a file.
+#[derive(Serialize, Deserialize, Debug, Clone, Default, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct Written {
+    /// The socket of its controller service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    controller: Option<PathBuf>,
+    /// How long one of its calls may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<Time>,
+    /// How many of its calls are made at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls_at_once: Option<NonZeroUsize>,
+}
+
+/// A driver and the socket of its controller service, on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Controller {
+    driver: String,
+    socket: PathBuf,
+}
+
+impl FromStr for Controller {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((driver, socket)) if !driver.is_empty() && !socket.is_empty() => {
+                Ok(Self { driver: driver.into(), socket: socket.into() })
+            }
+            Some(_) | None => Err("it is not like name.of.driver=/path/of/socket".into()),
+        }
+    }
+}
+
+/// What the file says, with what the command line says in its place.
+pub(crate) fn joined(controllers: Vec<Controller>, mut file: Drivers) -> Drivers {
+    for Controller { driver, socket } in controllers {
+        file.entry(driver).or_default().controller = Some(socket);
+    }
+    file
+}
+
+/// What is meant.
+pub(crate) fn mean(
+    written: Drivers,
+    absolute: impl Fn(PathBuf) -> anyhow::Result<PathBuf>,
+) -> anyhow::Result<BTreeMap<String, DriverSettings>> {
+    let one = |(name, it): (String, Written)| {
+        let Written { controller, timeout, calls_at_once } = it;
+        if timeout.is_some_and(|it| it.0.is_zero()) {
+            bail!("drivers.{name}.timeout must be more than nothing");
+        }
+        let controller = controller.map(&absolute).transpose().with_context(|| format!("drivers.{name}.controller"))?;
+        Ok((name, DriverSettings { controller, deadline: timeout.map(|it| it.0), calls_at_once }))
+    };
+    written.into_iter().map(one).collect()
+}
+
+/// As it is written.
+pub(crate) fn write(meant: &BTreeMap<String, DriverSettings>) -> Drivers {
+    let one = |(name, it): (&String, &DriverSettings)| {
+        let DriverSettings { controller, deadline, calls_at_once } = it;
+        let controller = controller.as_deref().map(Path::to_owned);
+        (name.clone(), Written { controller, timeout: deadline.map(Time), calls_at_once: *calls_at_once })
+    };
+    meant.iter().map(one).collect()
+}
