@@ -42,7 +42,7 @@ use crate::{
     executor::{Ended, Executor, Job, Together},
     fingerprint::Fingerprint,
     memory::{Memory, Object},
-    node::{Change, Handed},
+    node::{Change, Handed, Report},
     objects::Reference,
     packed::Packed,
     plugin::{self, Attributes, Failure, Made, Want},
@@ -130,6 +130,7 @@ pub(crate) struct Drive {
     source: SourceName,
     keep_directories: bool,
     gives_memory_back: bool,
+    report: Report,
     /// Messages since the last pause.
     burst: u32,
     locks: Locks,
@@ -192,6 +193,7 @@ pub(crate) struct Parts {
     pub(crate) source: SourceName,
     pub(crate) keep_directories: bool,
     pub(crate) gives_memory_back: bool,
+    pub(crate) report: Report,
     pub(crate) locks: Locks,
     pub(crate) inbox: Sender<Message>,
     pub(crate) changes: broadcast::Sender<Change>,
@@ -210,6 +212,7 @@ impl Drive {
             source,
             keep_directories,
             gives_memory_back,
+            report,
             locks,
             inbox,
             changes,
@@ -226,6 +229,7 @@ impl Drive {
             source,
             keep_directories,
             gives_memory_back,
+            report,
             burst: 0,
             locks,
             began: Instant::now(),
@@ -358,8 +362,9 @@ impl Drive {
             }
             Notice::Synced => Change::Synced,
             Notice::InUseChanged { version } => {
-                // Whoever asks is told this set from now on.
-                self.tell(Event::InUseReported { version });
+                if self.report == Report::Asked {
+                    self.tell(Event::InUseReported { version });
+                }
                 Change::InUse { version }
             }
             Notice::ExpansionEnded { volume, verdict } => {

@@ -290,6 +290,17 @@ pub(crate) struct Handed {
     pub(crate) made: Made,
 }
 
+/// How whoever attaches volumes learns which of them are in use (I-3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Report {
+    /// By asking this node, which tells what is so at that moment ([`Node::volumes_in_use`]).
+    #[default]
+    Asked,
+    /// By what is stored somewhere, as in a cluster: no volume is staged before [`Node::in_use_reported`] tells that a set
+    /// was stored that has the volume in it. Each new set is told by [`Change::InUse`].
+    Stored,
+}
+
 /// What a node is started with.
 #[must_use]
 pub struct Builder {
@@ -303,6 +314,7 @@ pub struct Builder {
     keep_terminated: bool,
     keep_directories: bool,
     gives_memory_back: bool,
+    report: Report,
     limits: Limits,
     drivers: csi::Settings,
 }
@@ -364,6 +376,12 @@ impl Builder {
     /// little besides windlass in its memory, for it goes through all of that.
     pub fn give_memory_back(mut self) -> Self {
         self.gives_memory_back = true;
+        self
+    }
+
+    /// How whoever attaches volumes learns which of them are in use. By default they ask this node.
+    pub fn report(mut self, report: Report) -> Self {
+        self.report = report;
         self
     }
 
@@ -463,6 +481,7 @@ impl Builder {
             source: self.source,
             keep_directories: self.keep_directories,
             gives_memory_back: self.gives_memory_back,
+            report: self.report,
             locks,
             inbox: inbox.clone(),
             changes: changes.clone(),
@@ -489,6 +508,7 @@ impl Node {
             keep_terminated: false,
             keep_directories: false,
             gives_memory_back: false,
+            report: Report::default(),
             limits: Limits::default(),
             drivers: csi::Settings::default(),
         }
@@ -732,6 +752,12 @@ impl Node {
     /// The volumes in use on this node; `None` while that is not known yet.
     pub async fn volumes_in_use(&self) -> Option<InUse> {
         self.ask(|drive| drive.engine.volumes_in_use()).await.flatten()
+    }
+
+    /// The set of volumes in use of this version, or a later one, is stored where whoever attaches volumes reads it
+    /// ([`Report::Stored`]).
+    pub fn in_use_reported(&self, version: u64) {
+        self.send(move |drive| drive.tell(windlass_core::Event::InUseReported { version }));
     }
 
     /// What this kernel can do for it.

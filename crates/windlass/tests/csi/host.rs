@@ -11,7 +11,11 @@ use k8s_openapi::{
     serde_json::{self, Value, json},
 };
 use rustix::thread::UnshareFlags;
-use windlass::{Node, csi::DriverSettings, node::Builder};
+use windlass::{
+    Node,
+    csi::DriverSettings,
+    node::{Builder, Report},
+};
 use windlass_core::ids::PodUid;
 use windlass_linux::table::Reader;
 
@@ -55,6 +59,18 @@ impl Host {
     /// The same, and it attaches volumes itself.
     pub(crate) fn attaching_node(&self) -> Node {
         self.start(self.controlling(), "vol-1", true)
+    }
+
+    /// The same, of a volume that others have attached, who read what is stored of volumes in use.
+    pub(crate) fn reporting_node(&self) -> Node {
+        let node = self.start(self.builder().report(Report::Stored), "vol-1", true);
+        let attachment = json!({
+            "metadata": {"name": windlass::plugin::csi::names::attachment("vol-1", NAME, "node-1")},
+            "spec": {"attacher": NAME, "nodeName": "node-1", "source": {"persistentVolumeName": "pv"}},
+            "status": {"attached": true},
+        });
+        node.update_object(of::<k8s_openapi::api::storage::v1::VolumeAttachment>(&attachment));
+        node
     }
 
     fn builder(&self) -> Builder {

@@ -25,6 +25,7 @@ tests! {
     a_volume_is_staged_published_and_taken_away_again,
     a_volume_waits_for_its_driver_and_comes_when_the_driver_does,
     a_new_process_calls_nobody_for_what_is_mounted,
+    a_volume_is_not_staged_before_it_is_stored_that_it_is_in_use,
     a_volume_of_the_same_file_system_is_not_taken_from_its_pod,
     a_volume_that_is_staged_for_nobody_is_found_again_and_unstaged,
 }
@@ -205,4 +206,28 @@ fn a_node_may_be_started_by_a_program_that_waits_for_many_things(host: &Host) {
         let node = host.node();
         assert_eq!(node.stop(std::time::Duration::from_secs(30)).await, 0);
     });
+}
+
+/// I-3: a controller that reads what is stored must not take the volume away meanwhile.
+fn a_volume_is_not_staged_before_it_is_stored_that_it_is_in_use(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = host.reporting_node();
+    node.complete();
+    let mut changes = node.changes();
+    node.add_pod(pod()).unwrap();
+    let waits = |it: &windlass::node::Explanation| it.reasons.iter().any(|it| it.code == Code::NotReported);
+    run(async {
+        while !node.explain(&uid()).await.iter().any(waits) {
+            changes.next().await;
+        }
+    });
+    let in_use = run(node.volumes_in_use()).unwrap();
+    assert_eq!(in_use.volumes.len(), 1);
+    assert_eq!(memory.calls(), [""; 0]);
+    node.in_use_reported(in_use.version);
+    run(node.ready(&uid())).unwrap();
+    node.remove_pod(&uid());
+    settle(&node);
+    host.end(node);
 }
