@@ -20,7 +20,7 @@ use windlass_core::{
     spec::{Access, VolumeSpec},
 };
 use windlass_linux::{
-    atomic_dir, block_map, holders,
+    atomic_dir, holders,
     mount::{self, UnmountPolicy},
     name::Name,
     remove,
@@ -45,6 +45,7 @@ pub mod host_path;
 pub mod local;
 pub mod written;
 
+mod device_map;
 mod group;
 mod proof;
 mod statistics;
@@ -338,17 +339,6 @@ fn explain(
     let holders: Vec<String> =
         holders::below(&mount.mount_point, HOLDERS_MAX).iter().map(ToString::to_string).collect();
     Err(failure.noting(holders.join(", ")))
-}
-
-/// A device could not be mapped, or its map not taken away.
-fn map_failed(error: &block_map::Error) -> Failure {
-    use block_map::Error;
-    match error {
-        Error::InTheWay { .. } | Error::OtherDevice { .. } | Error::NotALink { .. } => {
-            Failure::in_the_way(chain(error))
-        }
-        _ => Failure::open(error),
-    }
 }
 
 /// An error and what led to it, in one line.

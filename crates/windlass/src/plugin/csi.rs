@@ -16,7 +16,7 @@ mod notes;
 mod request;
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, PoisonError},
     time::Duration,
 };
@@ -248,6 +248,27 @@ fn failed(error: &CallError) -> Failure {
 fn lied(driver: &str, what: impl std::fmt::Display) -> Failure {
     let text = format!("driver {driver} said that it was done, but {what}");
     Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::DriverLied), text) }
+}
+
+/// After an error: takes away what the call made, if nothing was there before and nothing is left of it by the driver
+/// (C-83, C-89).
+fn undo(after: Earlier, failure: Failure, tidy: impl FnOnce() -> Result<(), Failure>) -> Failure {
+    if failure.left == Left::Something || after != Earlier::Nothing {
+        return failure;
+    }
+    match tidy() {
+        Ok(()) => failure,
+        // The driver said that nothing was done, and something is there (W-7).
+        Err(_) => Failure { left: Left::Something, ..failure },
+    }
+}
+
+/// What was staged at a path. Not every driver mounts something there: a stage may be a log-in somewhere else.
+fn staged_at(scene: &Scene, path: PathBuf) -> Result<Made, Failure> {
+    Ok(match mounted(&scene.watch, &path)? {
+        Some(mount) => Made::mount(&mount),
+        None => Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None },
+    })
 }
 
 /// A path as CSI hands it over.

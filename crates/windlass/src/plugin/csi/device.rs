@@ -16,7 +16,7 @@ use windlass_linux::{block_map, device, remove, safe_path::Place};
 use super::*;
 use crate::{
     layout::PRIVATE,
-    plugin::{map_failed, mount_proof},
+    plugin::{device_map, mount_proof},
 };
 
 /// The directories beside those of volumes. No volume of a name like theirs can be a device.
@@ -71,26 +71,14 @@ pub(super) fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
         secrets: source.secrets(scene, Step::Stage)?,
         volume_context: source.attributes(),
     };
-    let undo = |failure: Failure| {
-        if failure.left == Left::Something || task.after != Earlier::Nothing {
-            return failure;
-        }
-        match tidy(scene, &name) {
-            Ok(()) => failure,
-            Err(_) => Failure { left: Left::Something, ..failure },
-        }
-    };
+    let undo = |failure: Failure| undo(task.after, failure, || tidy(scene, &name));
     write_note(scene, &call, &name).map_err(|it| undo(it.nothing_left()))?;
     if mounted(&scene.watch, &path).map_err(left_nothing)?.is_none() {
         scene.layout.make(&below, PRIVATE).map_err(|error| undo(left_nothing(error)))?;
     }
     let staged = call.registered.driver.stage(request, call.deadline(scene));
     scene.drivers.wait(staged).map_err(|error| undo(failed(&error)))?;
-    // What is staged for a device is the driver's own business.
-    Ok(match mounted(&scene.watch, &path)? {
-        Some(mount) => Made::mount(&mount),
-        None => Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None },
-    })
+    staged_at(scene, path)
 }
 
 pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
@@ -114,17 +102,9 @@ pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure
         secrets: source.secrets(scene, Step::Publish)?,
         volume_context: context,
     };
-    let fresh = task.after == Earlier::Nothing;
-    let undo = |failure: Failure| {
-        let staged = can.stage_unstage;
-        match failure.left {
-            // What is staged keeps the volume's directories.
-            Left::Nothing if fresh && !staged && tidy(scene, &name).is_err() => {
-                Failure { left: Left::Something, ..failure }
-            }
-            Left::Nothing | Left::Something => failure,
-        }
-    };
+    // What is staged keeps the volume's directories.
+    let undo =
+        |failure: Failure| undo(task.after, failure, || if can.stage_unstage { Ok(()) } else { tidy(scene, &name) });
     write_note(scene, &call, &name).map_err(|it| undo(it.nothing_left()))?;
     let below = devices().join(PUBLISH).join(name.as_path());
     scene.layout.make(&below, PRIVATE).map_err(|error| undo(left_nothing(error)))?;
@@ -137,7 +117,6 @@ pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure
 
 /// Binds what the driver made visible, and makes the pod's link (C-104).
 fn map(scene: &Scene, task: &Publish<'_>, call: &Call<'_>, published: &Path) -> Result<Made, Failure> {
-    let slot = task.slot;
     let found = device::resolve(published).map_err(|error| match error.is_missing() {
         true => lied(&call.source.id.driver, format_args!("there is no device at {}", published.display())),
         false => Failure::open(&error),
@@ -145,22 +124,7 @@ fn map(scene: &Scene, task: &Publish<'_>, call: &Call<'_>, published: &Path) -> 
     if !matches!(device::look(&found), Ok(device::Kind::Block(_))) {
         return Err(lied(&call.source.id.driver, format_args!("{} is no block device", found.display())));
     }
-    let directory = scene.layout.make(&own(&slot.name).join("dev"), PRIVATE)?;
-    block_map::bind_device(&found, &directory, &slot.pod).map_err(|error| map_failed(&error))?;
-    let parent = task.home.make_parent(slot, PRIVATE)?;
-    block_map::link(&parent, &slot.name, &found).map_err(|error| map_failed(&error))?;
-    let path = directory.path().join(slot.pod.as_path());
-    let Some(mount) = mounted(&scene.watch, &path)? else {
-        return Err(Failure::in_the_way(format!("{} was mounted, and is not any more", path.display())));
-    };
-    let directories = [("globalMapPath", own(&slot.name).join("dev")), ("volumeMapPath", slot.parent())];
-    for (word, below) in directories {
-        let (name, path) = (&task.spec.inner_name, absolute(scene, &below));
-        let text = format!("MapVolume.MapPodDevice succeeded for volume \"{name}\" {word} \"{}\"", path.display());
-        scene.tell.normal(task.uid, "SuccessfulMountVolume", text);
-    }
-    let given = absolute(scene, &slot.path());
-    Ok(Made { proof: mount_proof(&mount), what: What::Mount(path), path: given, refresh_at: None })
+    device_map::map(scene, task, &found, &own(&task.slot.name).join("dev"))
 }
 
 /// C-107.
@@ -171,13 +135,13 @@ pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failu
     drop(data);
     let directory = scene.layout.find(&own(&slot.name).join("dev"))?;
     if let Some(directory) = &directory {
-        block_map::release(directory, &slot.pod).map_err(|error| map_failed(&error))?;
+        block_map::release(directory, &slot.pod).map_err(|error| device_map::failed(&error))?;
     }
     if let Some(parent) = scene.layout.find(&slot.parent())? {
-        block_map::unlink(&parent, &slot.name).map_err(|error| map_failed(&error))?;
+        block_map::unlink(&parent, &slot.name).map_err(|error| device_map::failed(&error))?;
     }
     if let Some(directory) = &directory {
-        block_map::unbind(directory, &slot.pod).map_err(|error| map_failed(&error))?;
+        block_map::unbind(directory, &slot.pod).map_err(|error| device_map::failed(&error))?;
     }
     drop(directory);
     let Some(id) = identify(note.as_ref(), task.spec, Some(slot)) else { return Ok(()) };
@@ -205,7 +169,7 @@ fn take(scene: &Scene, registered: &Registered, id: &Identified, path: &Path) ->
 /// Does any pod have it?
 fn is_mapped(scene: &Scene, name: &Name) -> Result<bool, Failure> {
     let Some(directory) = scene.layout.find(&own(name).join("dev"))? else { return Ok(false) };
-    Ok(!block_map::references(&directory).map_err(|error| map_failed(&error))?.is_empty())
+    Ok(!block_map::references(&directory).map_err(|error| device_map::failed(&error))?.is_empty())
 }
 
 /// C-108.
@@ -246,8 +210,9 @@ fn tidy(scene: &Scene, name: &Name) -> Result<(), Failure> {
     // A file over which the driver mounted the device is empty; whatever else is in the way is told.
     for (below, ours) in [(PUBLISH, true), (STAGING, false)] {
         if let Some(parent) = scene.layout.find(&devices().join(below))? {
-            let left = |directory: &Place, path: &Path| ours && is_empty_file(directory, &name.as_path().join(path));
-            remove::tree(&parent, name, |it| it.kind == FileType::RegularFile && left(&parent, it.path))?;
+            let is_target = |path: &Path| ours && path.iter().count() == 1;
+            let left = |path: &Path| is_target(path) && is_empty_file(&parent, &name.as_path().join(path));
+            remove::tree(&parent, name, |it| it.kind == FileType::RegularFile && left(it.path))?;
         }
     }
     match scene.layout.find(&devices())? {

@@ -66,11 +66,7 @@ pub(super) fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
     Note::staged(&source.id).labelled(task.label).write(&directory).map_err(undo)?;
     let staged = call.registered.driver.stage(request, call.deadline(scene));
     scene.drivers.wait(staged).map_err(|error| undo(failed(&error)))?;
-    // Not every driver mounts something here: a stage may be a log-in somewhere else.
-    Ok(match mounted(&scene.watch, &path)? {
-        Some(mount) => Made::mount(&mount),
-        None => Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None },
-    })
+    staged_at(scene, path)
 }
 
 pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
@@ -230,19 +226,6 @@ pub(super) fn staged(scene: &Scene) -> Result<Vec<(VolumeSpec, Option<Proof>)>, 
         }
     }
     Ok(found)
-}
-
-/// After an error: takes away what the call made, if nothing was there before and nothing is left of it by the driver
-/// (C-83, C-89).
-fn undo(after: Earlier, failure: Failure, tidy: impl FnOnce() -> Result<(), Failure>) -> Failure {
-    if failure.left == Left::Something || after != Earlier::Nothing {
-        return failure;
-    }
-    match tidy() {
-        Ok(()) => failure,
-        // The driver said that nothing was done, and something is there (W-7).
-        Err(_) => Failure { left: Left::Something, ..failure },
-    }
 }
 
 /// Takes away the mount point, the note beside it and the directory of both (C-98). What is still mounted stays and is

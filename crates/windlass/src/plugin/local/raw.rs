@@ -14,13 +14,10 @@ use windlass_core::{
 use windlass_linux::{block_map, device, remove, whole_file};
 
 use super::{
-    Failure, Left, MAPS, Made, Publish, Scene, Source, Unpublish, What, absolute, foreign, listed, mount_proof,
-    mounted, replaced, volume_name,
+    Failure, Left, MAPS, Made, Publish, Scene, Source, Unpublish, absolute, foreign, listed, mount_proof, mounted,
+    volume_name,
 };
-use crate::{
-    layout::{PRIVATE, Slot},
-    plugin::map_failed,
-};
+use crate::{layout::Slot, plugin::device_map};
 
 /// Where a volume is mapped for pods, below the root (P-244).
 fn global(slot: &Slot) -> PathBuf {
@@ -41,24 +38,8 @@ pub(super) fn publish(scene: &Scene, task: &Publish<'_>, source: &Source<'_>) ->
 }
 
 fn map(scene: &Scene, task: &Publish<'_>, source: &Source<'_>) -> Result<Made, Failure> {
-    let slot = task.slot;
     let device = device::resolve(&source.path).map_err(|error| source.unreachable(&error))?;
-    let directory = scene.layout.make(&global(slot), PRIVATE)?;
-    // Also for a pod that may only read: what it is given says so, the device does not (P-248).
-    block_map::bind_device(&device, &directory, &slot.pod).map_err(|error| map_failed(&error))?;
-    let parent = task.home.make_parent(slot, PRIVATE)?;
-    block_map::link(&parent, &slot.name, &device).map_err(|error| map_failed(&error))?;
-    // What counts is what the mount table says (I-4).
-    let path = directory.path().join(slot.pod.as_path());
-    let mount = mounted(&scene.watch, &path)?.ok_or_else(|| replaced(&path))?;
-    let directories = [("globalMapPath", global(slot)), ("volumeMapPath", slot.parent())];
-    for (word, below) in directories {
-        let (name, path) = (&task.spec.inner_name, absolute(scene, &below));
-        let text = format!("MapVolume.MapPodDevice succeeded for volume \"{name}\" {word} \"{}\"", path.display());
-        scene.tell.normal(task.uid, "SuccessfulMountVolume", text);
-    }
-    let given = absolute(scene, &slot.path());
-    Ok(Made { proof: mount_proof(&mount), what: What::Mount(path), path: given, refresh_at: None })
+    device_map::map(scene, task, &device, &global(task.slot))
 }
 
 /// Takes a device from a pod.
@@ -76,15 +57,15 @@ pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failu
 fn unmap(scene: &Scene, slot: &Slot) -> Result<(), Failure> {
     let directory = scene.layout.find(&global(slot))?;
     if let Some(directory) = &directory {
-        block_map::release(directory, &slot.pod).map_err(|error| map_failed(&error))?;
+        block_map::release(directory, &slot.pod).map_err(|error| device_map::failed(&error))?;
     }
     let unlinked = match scene.layout.find(&slot.parent())? {
-        Some(parent) => block_map::unlink(&parent, &slot.name).map_err(|error| map_failed(&error)).map(drop),
+        Some(parent) => block_map::unlink(&parent, &slot.name).map_err(|error| device_map::failed(&error)).map(drop),
         None => Ok(()),
     };
     // Also if something of a user's is where the link belongs: it does not need the device.
     if let Some(directory) = &directory {
-        block_map::unbind(directory, &slot.pod).map_err(|error| map_failed(&error))?;
+        block_map::unbind(directory, &slot.pod).map_err(|error| device_map::failed(&error))?;
     }
     unlinked
 }
@@ -94,7 +75,7 @@ pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
     let name = volume_name(spec)?;
     let Some(maps) = scene.layout.find(Path::new(MAPS))? else { return Ok(()) };
     let Some(directory) = scene.layout.find(&Path::new(MAPS).join(name.as_path()))? else { return Ok(()) };
-    let left = block_map::references(&directory).map_err(|error| map_failed(&error))?;
+    let left = block_map::references(&directory).map_err(|error| device_map::failed(&error))?;
     if !left.is_empty() {
         let pods = left.iter().map(|it| directory.path().join(&it.name).display().to_string());
         let (path, pods) = (directory.path().display(), listed(pods));
@@ -103,7 +84,7 @@ pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
     }
     // What a call that was cut off left: files without a device.
     for pod in whole_file::names(&directory)? {
-        block_map::unbind(&directory, &pod).map_err(|error| map_failed(&error))?;
+        block_map::unbind(&directory, &pod).map_err(|error| device_map::failed(&error))?;
     }
     drop(directory);
     Ok(remove::empty_directories(&maps, &name)?)
