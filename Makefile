@@ -161,6 +161,7 @@ unit:
 simulate:
 	@echo '==> simulate'
 	@$(SIM) run --seeds $(or $(SEEDS),$(TEST_SEEDS))
+	@$(SIM) kills
 
 .PHONY: deny
 deny:

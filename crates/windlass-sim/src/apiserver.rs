@@ -119,7 +119,13 @@ impl World {
             self.faults.add(Fault::ReportFailed);
             return self.schedule_in(rng.between(1_000, 20_000), Happening::ReportSent { life });
         }
-        let (version, volumes) = (in_use.version, in_use.volumes);
+        let (version, mut volumes) = (in_use.version, in_use.volumes);
+        // A shell that only knows what pods name; to see that it is noticed.
+        if self.sabotage == Some(Sabotage::ReportsPodsOnly) {
+            let named = self.process.as_ref().map(|it| it.resolved.values().cloned().collect()).unwrap_or_default();
+            let named: BTreeSet<VolumeId> = named;
+            volumes.retain(|it| named.contains(it));
+        }
         self.schedule_in(1 + rng.spread(1, 500), Happening::ReportStored { life, version, volumes });
     }
 

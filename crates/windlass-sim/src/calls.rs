@@ -2,6 +2,7 @@
 
 use crate::{
     driver::{Answer, Call, CallId, Effect, Response, device_of, file_system_of, fits, respond},
+    edge::Edge,
     executor::{Flight, after_deadline},
     faults::Fault,
     rng::Rng,
@@ -161,6 +162,7 @@ impl World {
             let call = call.clone();
             self.take_effect(&call);
             self.forget_call_if_over(id);
+            self.dies_at(Edge::CallDone(call.operation.id));
         }
     }
 

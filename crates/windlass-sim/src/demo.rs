@@ -95,7 +95,7 @@ fn script() -> Script {
         (120.0, Stimulus::PodGoes { pod: LATE }),
     ];
     let entries = story.map(|(at, stimulus)| Entry { at: seconds(at), stimulus });
-    Script { first_start: start, entries: entries.into(), end: seconds(180.0), clear: false }
+    Script { first_start: start, entries: entries.into(), kills: Vec::new(), end: seconds(180.0), clear: false }
 }
 
 fn remark(text: &'static str) -> Stimulus {

@@ -7,6 +7,7 @@ use crate::{
     describe::describe_operation,
     disk::{AttachRecord, MountRecord, Sync},
     driver::{Answer, fits},
+    edge::Edge,
     faults::Fault,
     kernel::Mount,
     life::Sabotage,
@@ -160,6 +161,10 @@ impl World {
             if self.kill_is_due() {
                 return self.kill_now();
             }
+            let next = self.process.as_ref().and_then(|it| it.flights.get(&id)).map(|it| it.next);
+            if next.is_some_and(|next| self.dies_at(Edge::Before(id, next))) {
+                return;
+            }
             if self.now.0 >= self.disk_synced.0 + WRITE_BACK {
                 self.disk.sync();
                 self.disk_synced = self.now;
@@ -169,7 +174,9 @@ impl World {
                 return;
             };
             if flight.next == Next::Report {
-                return self.report(flight);
+                self.report(flight);
+                self.dies_at(Edge::Told(id));
+                return;
             }
             flight.next = self.take_step(&mut flight);
             let (paused, delay) = (flight.next == Next::Await, flight.rng.below(4));
@@ -179,6 +186,7 @@ impl World {
             let life = process.life;
             process.flights.insert(id, flight);
             if paused {
+                self.dies_at(Edge::CallMade(id));
                 return;
             }
             if delay > 0 {
@@ -197,7 +205,10 @@ impl World {
                 Next::WriteIntent
             }
             Next::WriteIntent => {
-                self.write_intent(flight);
+                // An executor that writes its records too late; only to see that it is noticed.
+                if self.sabotage != Some(Sabotage::RecordsLate) {
+                    self.write_intent(flight);
+                }
                 Next::Call
             }
             Next::Call => {

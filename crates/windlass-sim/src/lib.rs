@@ -23,6 +23,7 @@ pub mod conditions;
 pub mod delivery;
 pub mod disk;
 pub mod driver;
+pub mod edge;
 pub mod executor;
 pub mod kernel;
 pub mod process;
@@ -37,4 +38,5 @@ pub mod world;
 
 pub mod campaign;
 pub mod demo;
+pub mod kill_points;
 pub mod minimise;

@@ -47,6 +47,12 @@ pub enum Sabotage {
     LeavesDirectories,
     /// Some results never reach the engine.
     LosesResults,
+    /// The executor writes a record once the call has succeeded, and not before it (I-10).
+    RecordsLate,
+    /// What is reported in use is what pods name, and not what is here (I-3).
+    ReportsPodsOnly,
+    /// A start does not look for staged volumes that no pod has (I-11).
+    ForgetsStaged,
 }
 
 /// A broken promise.
@@ -83,6 +89,8 @@ pub struct Report {
     pub faults: Counts,
     /// How many operations the engine asked for.
     pub operations: u64,
+    /// How many edges of its work the process came to.
+    pub edges: u64,
     /// How much time passed in the world, in milliseconds.
     pub simulated: u64,
     /// What happened, if that was kept.
@@ -159,6 +167,7 @@ impl World {
             failure: self.failure,
             faults: self.faults,
             operations: self.operations,
+            edges: self.edges,
             simulated: self.now.0,
             trace: Trace::into_lines(self.trace),
         }

@@ -9,6 +9,8 @@ use std::{
 use windlass_sim::{
     campaign::Campaign,
     demo,
+    edge::Kill,
+    kill_points,
     life::{Options, run_seed},
 };
 
@@ -53,6 +55,21 @@ enum Command {
         #[arg(long, value_name = "D", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=366))]
         days: u64,
     },
+    /// Kill the process at every edge of its work, and again at every edge after that
+    ///
+    /// Plays small whole lives, once for each kill and each pair of kills. With --life and --at it plays one of them and
+    /// prints everything that happens.
+    Kills {
+        /// How many threads to use [default: as many as there are processors]
+        #[arg(long, value_name = "J")]
+        jobs: Option<usize>,
+        /// The life to play alone
+        #[arg(long, value_name = "NAME")]
+        life: Option<String>,
+        /// Where it is killed, as the numbers of edges, each with how it comes back: at-once, later or slow-disk
+        #[arg(long, value_name = "EDGE:COMEBACK", requires = "life", value_delimiter = ',')]
+        at: Vec<Kill>,
+    },
     /// Tell a short story of one node, in which nothing is left to chance
     Demo,
 }
@@ -76,12 +93,37 @@ fn main() -> ExitCode {
             }
             exit(report.failure.is_none())
         }
+        Command::Kills { jobs, life: None, .. } => {
+            let jobs = jobs.or_else(|| thread::available_parallelism().ok().map(Into::into));
+            let (results, text) = kill_points::play_and_report(jobs.unwrap_or(1));
+            print(&text);
+            exit(results.failures.is_empty())
+        }
+        Command::Kills { life: Some(name), at, .. } => match kill_points::lives().iter().find(|it| it.name == name) {
+            Some(life) => replay(life, &at),
+            None => {
+                eprintln!("error: no life is called '{name}'; there are:");
+                kill_points::lives().iter().for_each(|it| eprintln!("  {}", it.name));
+                ExitCode::from(2)
+            }
+        },
         Command::Demo => {
             let (text, kept) = demo::tell();
             print(&text);
             exit(kept)
         }
     }
+}
+
+/// Plays one small life, and tells it line by line.
+fn replay(life: &kill_points::Life, kills: &[Kill]) -> ExitCode {
+    let report = life.killed_at(kills, &Options { trace: true, ..kill_points::options() });
+    print(&(report.trace.join("\n") + "\n"));
+    match &report.failure {
+        None => print(&format!("ok: {} edges, {} operations\n", report.edges, report.operations)),
+        Some(failure) => print(&format!("FAILED: {}: {}\n", failure.check, failure.message)),
+    }
+    exit(report.failure.is_none())
 }
 
 /// Writes to standard output. A reader who has seen enough, such as `head`, is no failure.

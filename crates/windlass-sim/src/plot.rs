@@ -51,7 +51,8 @@ impl Script {
         entries.retain(|it| it.at.0 < end);
         entries.sort_by_key(|it| it.at);
         let mut rng = Rng::keyed(seed, &[6]);
-        Self { first_start: random_start(&mut rng), entries, end: Time(end), clear: rng.chance(500) }
+        let first_start = random_start(&mut rng);
+        Self { first_start, entries, kills: Vec::new(), end: Time(end), clear: rng.chance(500) }
     }
 }
 

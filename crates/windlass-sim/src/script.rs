@@ -3,6 +3,7 @@
 //! The entries stand for themselves: each can be left out without making another one senseless, so a failing life can be
 //! made shorter by leaving entries out. What lasts, such as a driver that is away, is one entry with its duration.
 
+use crate::edge::Kill;
 use std::fmt;
 use windlass_core::{event::Goal, ids::Time};
 
@@ -16,6 +17,8 @@ pub struct Script {
     pub first_start: Start,
     /// What happens, sorted by time.
     pub entries: Vec<Entry>,
+    /// Kills at edges of the process's work, wherever in time these are.
+    pub kills: Vec<Kill>,
     /// When all trouble ends.
     pub end: Time,
     /// Whether all pods are removed once the node has settled, to see that nothing is left.

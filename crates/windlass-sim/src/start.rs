@@ -66,6 +66,11 @@ impl World {
             events.push(Event::FoundAttached { spec: record.spec.clone(), device: record.device.clone() });
         }
         for record in self.disk.staged() {
+            // A shell that looks below pods alone; only to see that it is noticed.
+            let is_in_a_pod = || self.disk.published().any(|it| *it.volume == record.spec.id);
+            if self.sabotage == Some(Sabotage::ForgetsStaged) && !is_in_a_pod() {
+                continue;
+            }
             let place = Place::Stage(record.spec.id.clone());
             events.push(Event::FoundStaged(Found {
                 spec: record.spec.clone(),
@@ -186,10 +191,15 @@ impl World {
         if let Some(kill) = self.kill.take()
             && self.process.is_some()
         {
-            self.note(|| "the process is killed".into());
-            self.process_dies();
-            self.start_again(kill.start);
+            self.kill_and_start(kill.start);
         }
+    }
+
+    /// The process is killed, and starts again.
+    pub(crate) fn kill_and_start(&mut self, start: Start) {
+        self.note(|| "the process is killed".into());
+        self.process_dies();
+        self.start_again(start);
     }
 
     /// Everything in the process is gone; what it asked of drivers is not.
@@ -204,6 +214,8 @@ impl World {
             self.faults.add(flight.next.kill());
         }
         self.drop_local_calls();
+        // What is reported must cover what is here while nobody can report anything (I-3).
+        self.holdings_changed = true;
     }
 
     fn start_again(&mut self, start: Start) {

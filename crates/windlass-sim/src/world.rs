@@ -61,6 +61,8 @@ pub struct World {
     pub(crate) life: u64,
     pub(crate) boot: u64,
     pub(crate) kill: Option<PlannedKill>,
+    /// How many edges of its work the process has come to, over all lives.
+    pub(crate) edges: u64,
     /// Volumes with a mount whose record was damaged. Until it is gone nobody can know which volume it is, so nobody can be
     /// blamed for taking the volume away below it.
     pub(crate) unrecognisable: BTreeSet<VolumeId>,
@@ -215,6 +217,7 @@ impl World {
             life: 0,
             boot: 1,
             kill: None,
+            edges: 0,
             unrecognisable: BTreeSet::new(),
             attempts: HashMap::new(),
             next_waiter: 1,
@@ -356,6 +359,7 @@ impl World {
     }
 
     fn happen(&mut self, happening: Happening) {
+        self.comes_to(&happening);
         match happening {
             Happening::Stimulus(index) => self.stimulus(index),
             Happening::StimulusOver(index) => self.stimulus_over(index),

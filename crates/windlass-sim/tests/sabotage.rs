@@ -2,6 +2,7 @@
 
 use windlass_sim::{
     checks::{in_use, nothing_wanted_is_taken, one_at_a_time, proof, restart, settled, unknown},
+    kill_points::{self, Depth},
     life::{Options, Sabotage, plan, run_seed},
     minimise::minimise,
 };
@@ -62,6 +63,32 @@ fn a_directory_left_behind_is_noticed() {
 fn a_result_that_never_comes_is_noticed() {
     let (_, message) = noticed(Sabotage::LosesResults, settled::NAME);
     assert!(message.contains("not mounted") || message.contains("left"), "{message}");
+}
+
+/// One kill is enough to notice this.
+fn noticed_by_kills(sabotage: Sabotage, checks: &[&str]) {
+    let options = Options { sabotage: Some(sabotage), ..kill_points::options() };
+    let lives = kill_points::lives();
+    let results = kill_points::play(&lives, Depth::One, 1, &options);
+    for check in checks {
+        let noticed = results.failures.iter().any(|it| it.failure.check == *check && it.kills.len() == 1);
+        assert!(noticed, "{sabotage:?} was not noticed by {check:?}, only by {:#?}", results.failures);
+    }
+}
+
+#[test]
+fn a_record_that_is_written_after_the_call_is_noticed() {
+    noticed_by_kills(Sabotage::RecordsLate, &[unknown::NAME, in_use::NAME]);
+}
+
+#[test]
+fn a_report_of_what_pods_name_is_noticed() {
+    noticed_by_kills(Sabotage::ReportsPodsOnly, &[in_use::NAME]);
+}
+
+#[test]
+fn a_start_that_forgets_what_is_staged_without_a_pod_is_noticed() {
+    noticed_by_kills(Sabotage::ForgetsStaged, &[unknown::NAME, in_use::NAME]);
 }
 
 #[test]

@@ -70,6 +70,10 @@ const QUIET: Duration = Duration::from_millis(100);
 /// How long after the first failed attempt the disk is read again; twice as long after each, up to 32 times.
 const READ_AGAIN: Duration = Duration::from_secs(5);
 
+/// How long a driver may take to register before owners of pods are told that it is missing: at the start of a node pods
+/// come before drivers, and that is nobody's concern.
+const DRIVER_COMES: Duration = Duration::from_secs(5);
+
 /// A pod as it was given.
 struct Known {
     pod: Packed,
@@ -117,6 +121,8 @@ enum Alarm {
     Renew(PodUid, VolumeId),
     /// A claim's volume is to be made or deleted, once more.
     Provision(Reference),
+    /// If the driver is still not there for which a volume, or a pod's mount of it, waits, the pod's owner is to know.
+    DriverMissing(VolumeId, Option<PodUid>),
 }
 
 pub(crate) struct Drive {
@@ -320,6 +326,7 @@ impl Drive {
                     self.apply(&pod);
                 }
                 Alarm::Provision(claim) => self.look_at_claim(&claim),
+                Alarm::DriverMissing(volume, pod) => self.tell_of_missing_driver(&volume, pod.as_ref()),
             }
         }
     }
@@ -351,6 +358,10 @@ impl Drive {
                 return;
             }
             Notice::VolumeChanged { volume, pod, code } => {
+                if code == Code::DriverMissing {
+                    let alarm = Alarm::DriverMissing(volume.clone(), pod.clone());
+                    self.alarms.insert((self.now() + DRIVER_COMES, alarm));
+                }
                 let mounted = pod.clone().filter(|_| code == Code::Mounted).filter(|it| self.is_mounted(it));
                 let _ = self.changes.send(Change::Volume { volume, pod, code });
                 let Some(pod) = mounted else { return };

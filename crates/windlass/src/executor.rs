@@ -267,13 +267,7 @@ impl Executor {
         let spec = &job.operation.spec;
         let Some(want) = &job.want else { return Err(nobody(spec)) };
         let uid = want.uid();
-        let told = |failure: Failure| {
-            let step = match spec.mode {
-                spec::Mode::Filesystem => "MountVolume.MountDevice failed",
-                spec::Mode::Block => "MapVolume.SetUpDevice failed",
-            };
-            self.tell_step(&uid, spec, step, failure)
-        };
+        let told = |failure: Failure| self.tell_step(&uid, spec, stage_failed(spec.mode), failure);
         self.check_refusal(want).inspect_err(|failure| {
             self.scene.tell.warning(&uid, refused_reason(want, spec), failure.text.as_str());
         })?;
@@ -437,16 +431,17 @@ impl Executor {
 
     /// Says it as the kubelet does (P-48), to the pod's owner and in the reason.
     fn tell_failure(&self, pod: &PodUid, spec: &VolumeSpec, failure: Failure) -> Failure {
-        let step = match spec.mode {
-            spec::Mode::Filesystem => "MountVolume.SetUp failed",
-            spec::Mode::Block => "MapVolume.MapPodDevice failed",
-        };
-        self.tell_step(pod, spec, step, failure)
+        self.tell_step(pod, spec, publish_failed(spec.mode), failure)
     }
 
     fn tell_step(&self, pod: &PodUid, spec: &VolumeSpec, step: &str, failure: Failure) -> Failure {
         let text = format!("{step} for volume \"{}\" : {}", spec.inner_name, failure.text);
-        self.scene.tell.warning(pod, failed_reason(spec), text.as_str());
+        let is_open = failure.left == Left::Something && failure.cause == Cause::Other;
+        if spec.driver.is_some() && (is_open || failure.cause == Cause::Driver) {
+            self.scene.tell.no_answer(pod, failed_reason(spec.mode), &spec.id, text.as_str());
+        } else {
+            self.scene.tell.warning(pod, failed_reason(spec.mode), text.as_str());
+        }
         Failure { text, ..failure }
     }
 
@@ -594,14 +589,31 @@ fn nobody(spec: &VolumeSpec) -> Failure {
 fn refused_reason(want: &Want, spec: &VolumeSpec) -> &'static str {
     match &want.detail.refusal {
         Some(refusal) if refusal.step.contains("NodeAffinity") => "FailedMount",
-        Some(_) | None => failed_reason(spec),
+        Some(_) | None => failed_reason(spec.mode),
     }
 }
 
-fn failed_reason(spec: &VolumeSpec) -> &'static str {
-    match spec.mode {
+/// The kubelet's word for a volume that a pod does not get (P-48).
+pub(crate) fn failed_reason(mode: spec::Mode) -> &'static str {
+    match mode {
         spec::Mode::Filesystem => "FailedMount",
         spec::Mode::Block => "FailedMapVolume",
+    }
+}
+
+/// The kubelet's words for a volume that cannot be made ready for this node.
+pub(crate) fn stage_failed(mode: spec::Mode) -> &'static str {
+    match mode {
+        spec::Mode::Filesystem => "MountVolume.MountDevice failed",
+        spec::Mode::Block => "MapVolume.SetUpDevice failed",
+    }
+}
+
+/// The kubelet's words for a volume that cannot be mounted into a pod.
+pub(crate) fn publish_failed(mode: spec::Mode) -> &'static str {
+    match mode {
+        spec::Mode::Filesystem => "MountVolume.SetUp failed",
+        spec::Mode::Block => "MapVolume.MapPodDevice failed",
     }
 }
 

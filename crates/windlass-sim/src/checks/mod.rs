@@ -49,7 +49,8 @@ pub(crate) fn after_step(world: &mut World) {
         let result = in_use::check(world);
         world.verdict(in_use::NAME, result);
     }
-    if world.steps.is_multiple_of(world.thorough_every) {
+    // Up to its last kill a life is the same as with that kill left out, which was looked at when it was played so.
+    if world.steps.is_multiple_of(world.thorough_every) && !world.will_be_killed() {
         thorough(world);
     }
 }
@@ -63,6 +64,7 @@ pub(crate) fn thorough(world: &mut World) {
     let results = [
         (proof::NAME, proof::check(world, &snapshot)),
         (in_use::NAME, in_use::check(world)),
+        (in_use::NAME, in_use::check_said(world)),
         (reasons::NAME, reasons::check(world, &snapshot)),
         (unknown::NAME, unknown::check(world, &snapshot)),
         (waiters::NAME, waiters::check(world, &snapshot)),

@@ -1,5 +1,6 @@
 //! I-11, restart is routine: after a start no stage or publish is called for a place that is mounted as its record proves,
-//! with the content that is wanted, unless the engine was told otherwise since.
+//! with the content that is wanted, unless the engine was told otherwise since; nor is a volume attached by this node that is
+//! attached as its record says.
 
 use crate::world::World;
 use windlass_core::{Operation, operation::Action, spec::Refresh};
@@ -9,6 +10,16 @@ pub const NAME: &str = "restart is routine (I-11)";
 
 /// Judges an operation that is about to start.
 pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
+    if operation.action == Action::Attach {
+        let volume = operation.volume();
+        // Mounts do not wait for a disk that is slow to read, so what is on it may not be known.
+        let known = world.process.as_ref().is_some_and(|it| !it.slow_scan);
+        let recorded = known && world.disk.read_attached(volume).is_some_and(|it| it.device.is_some());
+        return match recorded && world.node_attached.contains(volume) {
+            true => Err(format!("attach of {volume} is called although it is there as recorded")),
+            false => Ok(()),
+        };
+    }
     let (Some(process), Some(place)) = (&world.process, world.place_of(operation)) else {
         return Ok(());
     };

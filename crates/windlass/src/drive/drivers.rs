@@ -1,8 +1,8 @@
 //! Drivers that come and go, and what others say of volumes that they attach.
 
 use super::*;
-use crate::{catalogue, csi::News};
-use windlass_core::ids::DriverName;
+use crate::{catalogue, csi::News, executor};
+use windlass_core::{ids::DriverName, reason::WaitsOn, spec::Mode};
 
 impl Drive {
     /// A driver came, came again or went.
@@ -29,6 +29,33 @@ impl Drive {
                 let _ = self.changes.send(Change::DriverRefused { text });
             }
         }
+    }
+
+    /// Tells the owner of a pod that the driver of its volume is not there, if that is so. Nothing is tried before it is, so
+    /// nobody else would tell; and that it is told once in five minutes holds for drivers that come and go too.
+    pub(super) fn tell_of_missing_driver(&self, volume: &VolumeId, pod: Option<&PodUid>) {
+        let Some(pod) = pod.cloned().or_else(|| self.user_of(volume)) else { return };
+        let wants = |it: &&Known| !it.ending && it.phase == Phase::Running;
+        let Some(detail) = self.pods.get(&pod).filter(wants).and_then(|it| it.detail(volume)) else { return };
+        let reasons = self.engine.explain(&pod, &detail.name);
+        let missing = reasons.iter().find_map(|it| match &it.waits_on {
+            WaitsOn::Driver(driver) => Some((it, driver)),
+            _ => None,
+        });
+        let Some((reason, driver)) = missing else { return };
+        let persistent = detail.persistent.as_deref();
+        let name = persistent.and_then(|it| it.metadata.name.as_deref()).unwrap_or(detail.name.as_str());
+        let block = persistent.and_then(|it| it.spec.as_ref()?.volume_mode.as_deref()) == Some("Block");
+        let mode = if block { Mode::Block } else { Mode::Filesystem };
+        // If it is the pod's mount that waits for the driver, then no other step comes before.
+        let step = match reasons.first().is_some_and(|it| it == reason) {
+            true => executor::publish_failed(mode),
+            false => executor::stage_failed(mode),
+        };
+        let text = format!(
+            "{step} for volume \"{name}\" : driver name {driver} not found in the list of registered CSI drivers"
+        );
+        self.executor.scene.tell.no_answer(&pod, executor::failed_reason(mode), volume, text);
     }
 
     /// What a driver can do decides how its volumes are made.

@@ -133,7 +133,7 @@ fn reporting<T>(
         // Goes with this closure, however it ends, and with it the thread.
         let (_working, ended) = mpsc::channel::<()>();
         let report = move || {
-            let say = |text: String| tell.warning(uid, "VolumePermissionChangeInProgress", text);
+            let say = |text: String| tell.progress(uid, "VolumePermissionChangeInProgress", text);
             let mut wait = first;
             let mut is_first = true;
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(wait) {

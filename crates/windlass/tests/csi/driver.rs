@@ -63,6 +63,8 @@ pub(crate) struct Memory {
     attaches: Mutex<bool>,
     /// The parameters with which volumes were made.
     requests: Mutex<Vec<BTreeMap<String, String>>>,
+    /// How large it was told last that the volume should be.
+    size: Mutex<u64>,
     capabilities: Mutex<Vec<i32>>,
     arrived: Mutex<Option<Sender<&'static str>>>,
 }
@@ -103,6 +105,11 @@ impl Memory {
     /// What it has mounted.
     pub(crate) fn mounts(&self) -> Vec<PathBuf> {
         lock(&self.mounts).iter().cloned().collect()
+    }
+
+    /// How large its volume has grown, in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        *lock(&self.size)
     }
 
     /// Tells of each call when it arrives.
@@ -304,9 +311,14 @@ impl Node for Served {
 
     async fn node_expand_volume(
         &self,
-        _: Request<csi::NodeExpandVolumeRequest>,
+        request: Request<csi::NodeExpandVolumeRequest>,
     ) -> Answer<csi::NodeExpandVolumeResponse> {
-        self.act("NodeExpandVolume", |_| Ok(())).await
+        let wanted = request.into_inner().capacity_range.map_or(0, |it| it.required_bytes);
+        let work = |_: &mut BTreeSet<PathBuf>| {
+            *lock(&self.memory.size) = u64::try_from(wanted).unwrap_or(0);
+            Ok(())
+        };
+        self.act("NodeExpandVolume", work).await
     }
 
     async fn node_get_capabilities(

@@ -27,6 +27,9 @@ pub(crate) const NAME: &str = "scripted.example.com";
 /// How long a call of the driver may take. Tests let it pass, so it is short.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(400);
 
+/// How large the volume is after it has grown, in bytes.
+pub(crate) const GROWN: u64 = 2 << 30;
+
 pub(crate) struct Host {
     directory: PathBuf,
 }
@@ -89,24 +92,15 @@ impl Host {
 
     fn start(&self, builder: Builder, handle: &str, attach: bool) -> Node {
         let node = builder.start().expect("a node");
-        let capacity = json!({"storage": "1Gi"});
         let driver = json!({"metadata": {"name": NAME}, "spec": {"attachRequired": attach}});
         node.update_object(of::<k8s_openapi::api::storage::v1::CSIDriver>(&driver));
-        let volume = json!({
-            "metadata": {"name": "pv"},
-            "spec": {
-                "capacity": capacity, "accessModes": ["ReadWriteOnce"], "csi": {"driver": NAME, "volumeHandle": handle, "fsType": "tmpfs"},
-                "claimRef": {"namespace": "default", "name": "claim", "uid": "claim"},
-            },
-        });
-        node.update_object(of::<k8s_openapi::api::core::v1::PersistentVolume>(&volume));
-        let claim = json!({
-            "metadata": {"namespace": "default", "name": "claim", "uid": "claim"},
-            "spec": {"volumeName": "pv", "accessModes": ["ReadWriteOnce"], "resources": {"requests": capacity}},
-            "status": {"phase": "Bound", "capacity": capacity},
-        });
-        node.update_object(of::<k8s_openapi::api::core::v1::PersistentVolumeClaim>(&claim));
+        give(&node, handle, "1Gi");
         node
+    }
+
+    /// The volume is larger by now, and what is on it should be so too.
+    pub(crate) fn grow(&self, node: &Node) {
+        give(node, "vol-1", "2Gi");
     }
 
     /// Ends a node that has nothing left to do. By then nothing is mounted or noted of volumes, and no directory of a pod is
@@ -139,6 +133,26 @@ pub(crate) fn pod_of_group(group: i64) -> Pod {
     let spec = pod.spec.get_or_insert_default();
     spec.security_context.get_or_insert_default().fs_group = Some(group);
     pod
+}
+
+/// The volume is of this size, and its claim was told of the size that it began with.
+fn give(node: &Node, handle: &str, size: &str) {
+    let capacity = json!({"storage": size});
+    let volume = json!({
+        "metadata": {"name": "pv"},
+        "spec": {
+            "capacity": capacity, "accessModes": ["ReadWriteOnce"],
+            "csi": {"driver": NAME, "volumeHandle": handle, "fsType": "tmpfs"},
+            "claimRef": {"namespace": "default", "name": "claim", "uid": "claim"},
+        },
+    });
+    node.update_object(of::<k8s_openapi::api::core::v1::PersistentVolume>(&volume));
+    let claim = json!({
+        "metadata": {"namespace": "default", "name": "claim", "uid": "claim"},
+        "spec": {"volumeName": "pv", "accessModes": ["ReadWriteOnce"], "resources": {"requests": capacity}},
+        "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
+    });
+    node.update_object(of::<k8s_openapi::api::core::v1::PersistentVolumeClaim>(&claim));
 }
 
 /// The pod that wants the volume.

@@ -1,15 +1,20 @@
 //! The truth table of unknown outcomes (I-10, C-61..C-65): each call of the driver, each way in which it can go wrong, and a
 //! pod that stays or goes meanwhile.
 //!
-//! Whatever happened, what is wanted ends mounted, and what is not wanted ends with no mount and no staged volume. Where the
-//! outcome of a call was not known, the driver's log shows that the volume was undone or the call made again.
+//! Whatever happened, what is wanted ends mounted and with the size that it should have, and what is not wanted ends with no
+//! mount and no staged volume. Where the outcome of a call was not known, the driver's log shows that the volume was undone or
+//! the call made again.
 
 use libtest_mimic::Trial;
-use windlass::Node;
+use windlass::{
+    Node,
+    node::{Change, Changes},
+};
+use windlass_core::notice::Verdict;
 
 use crate::{
     driver::{Driver, Fault, Memory},
-    host::{Host, pod, run, settle, uid},
+    host::{GROWN, Host, pod, run, settle, uid},
 };
 
 const FAULTS: [Fault; 5] = [Fault::Refusal, Fault::DoneTooLate, Fault::NeverDone, Fault::DoneAndDead, Fault::Dead];
@@ -23,36 +28,52 @@ enum Wish {
     Gone,
 }
 
+/// What brings a call about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum When {
+    /// The pod comes.
+    Comes,
+    /// The pod has the volume, which should be larger.
+    Grows,
+    /// The pod goes.
+    Goes,
+}
+
 pub(crate) fn tests(tests: &mut Vec<Trial>) {
     // A driver that lies is caught where a mount is missing, or is left; what a stage does is its own business.
-    for (call, wish) in [
-        ("NodePublishVolume", Wish::Kept),
-        ("NodePublishVolume", Wish::Gone),
-        ("NodeUnpublishVolume", Wish::Kept),
-        ("NodeUnpublishVolume", Wish::Gone),
-        ("NodeUnstageVolume", Wish::Gone),
+    for (call, when, wish) in [
+        ("NodePublishVolume", When::Comes, Wish::Kept),
+        ("NodePublishVolume", When::Comes, Wish::Gone),
+        ("NodeUnpublishVolume", When::Goes, Wish::Kept),
+        ("NodeUnpublishVolume", When::Goes, Wish::Gone),
+        ("NodeUnstageVolume", When::Goes, Wish::Gone),
     ] {
-        let name = format!("truth_{call}_lie_{wish:?}").to_lowercase();
-        crate::add(tests, &name, move |host| row(host, call, Fault::Lie, wish));
+        add(tests, call, when, Fault::Lie, wish);
     }
-    for call in [
-        "ControllerPublishVolume",
-        "NodeStageVolume",
-        "NodePublishVolume",
-        "NodeUnpublishVolume",
-        "NodeUnstageVolume",
-        "ControllerUnpublishVolume",
+    for (call, when) in [
+        ("ControllerPublishVolume", When::Comes),
+        ("NodeStageVolume", When::Comes),
+        ("NodePublishVolume", When::Comes),
+        ("NodeExpandVolume", When::Comes),
+        ("NodeExpandVolume", When::Grows),
+        ("NodeUnpublishVolume", When::Goes),
+        ("NodeUnstageVolume", When::Goes),
+        ("ControllerUnpublishVolume", When::Goes),
     ] {
         for fault in FAULTS {
             for wish in [Wish::Kept, Wish::Gone] {
-                let name = format!("truth_{call}_{fault:?}_{wish:?}").to_lowercase();
-                crate::add(tests, &name, move |host| row(host, call, fault, wish));
+                add(tests, call, when, fault, wish);
             }
         }
     }
 }
 
-fn row(host: &Host, call: &'static str, fault: Fault, wish: Wish) {
+fn add(tests: &mut Vec<Trial>, call: &'static str, when: When, fault: Fault, wish: Wish) {
+    let name = format!("truth_{call}_when_it_{when:?}_{fault:?}_{wish:?}").to_lowercase();
+    crate::add(tests, &name, move |host| row(host, call, when, fault, wish));
+}
+
+fn row(host: &Host, call: &'static str, when: When, fault: Fault, wish: Wish) {
     let memory = Memory::new();
     let driver = Driver::start(host, &memory);
     let node = match call {
@@ -63,23 +84,28 @@ fn row(host: &Host, call: &'static str, fault: Fault, wish: Wish) {
         _ => host.node(),
     };
     node.complete();
-    let goes_up = matches!(call, "ControllerPublishVolume" | "NodeStageVolume" | "NodePublishVolume");
-    if !goes_up {
+    let grows = call == "NodeExpandVolume";
+    let mut changes = node.changes();
+    if when != When::Comes {
         node.add_pod(pod()).expect("a pod");
         run(node.ready(&uid())).expect("a volume that is mounted");
     }
     memory.plan(call, fault);
     let arrivals = memory.arrivals();
-    match goes_up {
-        true => drop(node.add_pod(pod()).expect("a pod")),
-        false => node.remove_pod(&uid()),
+    if grows {
+        host.grow(&node);
+    }
+    match when {
+        When::Comes => drop(node.add_pod(pod()).expect("a pod")),
+        When::Grows => {}
+        When::Goes => node.remove_pod(&uid()),
     }
     while arrivals.recv().expect("the call") != call {}
     // Now the call is under way, or has just failed.
-    match (goes_up, wish) {
-        (true, Wish::Gone) => node.remove_pod(&uid()),
-        (false, Wish::Kept) => drop(node.add_pod(pod()).expect("a pod")),
-        (true, Wish::Kept) | (false, Wish::Gone) => {}
+    match (when, wish) {
+        (When::Comes | When::Grows, Wish::Gone) => node.remove_pod(&uid()),
+        (When::Goes, Wish::Kept) => drop(node.add_pod(pod()).expect("a pod")),
+        (When::Comes | When::Grows, Wish::Kept) | (When::Goes, Wish::Gone) => {}
     }
     let driver = match fault {
         Fault::DoneAndDead | Fault::Dead => {
@@ -91,6 +117,10 @@ fn row(host: &Host, call: &'static str, fault: Fault, wish: Wish) {
     };
     match wish {
         Wish::Kept => {
+            if grows {
+                wait_until_grown(&mut changes);
+                assert_eq!(memory.size(), GROWN);
+            }
             let volumes = run(node.ready(&uid())).expect("a volume that is mounted");
             let path = volumes[0].path.clone().expect("a path");
             assert!(memory.mounts().contains(&path), "{path:?} is the driver's: {:?}", memory.mounts());
@@ -108,12 +138,30 @@ fn row(host: &Host, call: &'static str, fault: Fault, wish: Wish) {
             "NodePublishVolume" => assert!(after("NodeUnpublishVolume") > after(call), "{calls:?}"),
             "NodeStageVolume" => assert!(after("NodeUnstageVolume") > after(call), "{calls:?}"),
             "ControllerPublishVolume" => assert!(after("ControllerUnpublishVolume") > after(call), "{calls:?}"),
+            // A volume that is let go need not grow first.
+            "NodeExpandVolume" if wish == Wish::Gone => {
+                assert!(after("NodeUnstageVolume") > after(call), "{calls:?}");
+            }
             // What may not have been undone was undone again.
             _ => assert!(calls.iter().filter(|it| **it == call).count() >= 2, "{calls:?}"),
         }
     }
     host.end(node);
     drop(driver);
+}
+
+/// The node says that the volume has the size that it should have.
+fn wait_until_grown(changes: &mut Changes) {
+    run(async {
+        loop {
+            match changes.next().await.expect("a node that runs") {
+                Change::Expansion { verdict: Verdict::Grown { size_bytes }, .. } => {
+                    break assert_eq!(size_bytes, GROWN);
+                }
+                _ => continue,
+            }
+        }
+    });
 }
 
 /// Nothing is held, neither by our account nor by the driver's.
