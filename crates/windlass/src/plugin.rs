@@ -435,6 +435,11 @@ pub trait Plugin: Send + Sync {
         statistics::measure(made)
     }
 
+    /// Which volume is at a place in a pod, as far as what lies there tells: read at start, for what no record tells.
+    fn published(&self, _scene: &Scene, _slot: &Slot) -> Result<Option<VolumeSpec>, Failure> {
+        Ok(None)
+    }
+
     /// What is staged on this node, as far as directories and the mount table tell: read at start, for what no record
     /// tells.
     fn staged(&self, _scene: &Scene) -> Result<Vec<(VolumeSpec, Option<Proof>)>, Failure> {

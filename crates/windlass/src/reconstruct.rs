@@ -3,7 +3,10 @@
 //! Pods' directories, their device maps, the records, and what is staged though no pod has it (E-193..E-199; the kubelet
 //! forgets the last).
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use rustix::{
     fs::{AtFlags, FileType},
@@ -14,7 +17,7 @@ use windlass_core::{
     event::{Found, Place},
     ids::{PluginName, PodUid},
     operation::Proof,
-    spec::Mode,
+    spec::{Mode, VolumeSpec},
 };
 use windlass_linux::{
     name::{Name, Relative},
@@ -74,6 +77,13 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
     for record in &staged {
         remains.stage(executor, record);
     }
+    // What no record tells, what lies beside the volume may.
+    let mut noted: HashMap<Slot, Arc<VolumeSpec>> = HashMap::new();
+    for Seen { slot, .. } in pods.iter().flat_map(|(_, slots)| slots).filter(|it| !published.contains_key(&it.slot)) {
+        if let Some(spec) = remains.noted(executor, slot) {
+            noted.insert(slot.clone(), spec.into());
+        }
+    }
     for kind in Kind::ALL {
         let staged_there = match plugin::of(kind).staged(&executor.scene) {
             Ok(staged) => staged,
@@ -84,8 +94,9 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
         };
         for (spec, seen) in staged_there {
             if !staged.iter().any(|it| it.spec.id == spec.id) {
-                let record = windlass_core::event::Record::Intent;
-                remains.events.push(Event::FoundStaged(Found { spec: spec.into(), record, seen, label: None }));
+                // A pod that has it knows what it is called.
+                let in_pod = noted.values().find(|it| it.id == spec.id).cloned();
+                remains.events.push(Event::FoundStaged(intended(in_pod.unwrap_or_else(|| spec.into()), seen)));
             }
         }
     }
@@ -94,7 +105,12 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
         for Seen { slot, directory } in slots {
             match published.remove(&slot) {
                 Some(record) => remains.publish(executor, &uid, &record, Some((&slot, directory))),
-                None => remains.unreadable(&uid, &slot),
+                None => match noted.remove(&slot) {
+                    Some(spec) => {
+                        remains.events.push(Event::FoundPublished { pod: uid.clone(), found: intended(spec, None) });
+                    }
+                    None => remains.unreadable(&uid, &slot),
+                },
             }
         }
     }
@@ -106,6 +122,11 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
         remains.publish(executor, &uid, &record, None);
     }
     Ok(remains)
+}
+
+/// Something of which no record tells how far it got.
+fn intended(spec: Arc<VolumeSpec>, seen: Option<Proof>) -> Found {
+    Found { spec, record: windlass_core::event::Record::Intent, seen, label: None }
 }
 
 /// A place in a pod's directory that may hold a volume.
@@ -144,6 +165,16 @@ impl Remains {
         let device = context.is_some().then(|| record.spec.id.as_str().into());
         executor.scene.drivers.set_context(&record.spec.id, context);
         self.events.push(Event::FoundAttached { spec: record.spec, device });
+    }
+
+    /// Which volume is at a place, as far as what lies there tells.
+    fn noted(&mut self, executor: &Executor, slot: &Slot) -> Option<VolumeSpec> {
+        let plugin = std::str::from_utf8(slot.plugin.as_bytes()).ok()?;
+        let kind = Kind::of_plugin(&layout::unescape(plugin))?;
+        plugin::of(kind).published(&executor.scene, slot).unwrap_or_else(|failure| {
+            self.troubles.push(failure.text);
+            None
+        })
     }
 
     fn stage(&mut self, executor: &Executor, record: &Record) {

@@ -182,6 +182,20 @@ impl Plugin for Csi {
         Ok(statistics)
     }
 
+    /// A volume of the pod itself is known by its place.
+    fn published(&self, scene: &Scene, slot: &Slot) -> Result<Option<VolumeSpec>, Failure> {
+        let note = match slot.mode {
+            Mode::Filesystem => directory::note(scene, slot)?,
+            Mode::Block => device::note(scene, &slot.name)?,
+        };
+        let Some(note) = note.filter(|it| !it.is_of_pod()) else { return Ok(None) };
+        let (Some(id), Ok(name)) = (note.identified(), std::str::from_utf8(slot.name.as_bytes())) else {
+            return Ok(None);
+        };
+        // A note that is not where it belongs is somebody's copy.
+        Ok(note.name().is_some_and(|it| it == name).then(|| rebuild(&id, name, slot.mode)))
+    }
+
     /// The kubelet looks at pods alone, and forgets what is staged for none (W-1).
     fn staged(&self, scene: &Scene) -> Result<Vec<(VolumeSpec, Option<Proof>)>, Failure> {
         let mut all = directory::staged(scene)?;

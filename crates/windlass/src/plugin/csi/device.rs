@@ -51,6 +51,12 @@ fn volume_name(spec: &VolumeSpec) -> Result<Name, Failure> {
     Ok(name)
 }
 
+/// The note of a volume that is a device.
+pub(super) fn note(scene: &Scene, name: &Name) -> Result<Option<Note>, Failure> {
+    let data = scene.layout.find(&own(name).join("data"))?;
+    Ok(data.as_ref().map(Note::read).transpose()?.flatten())
+}
+
 /// C-103.
 fn write_note(scene: &Scene, call: &Call<'_>, name: &Name) -> Result<(), Failure> {
     let data = scene.layout.make(&own(name).join("data"), PRIVATE)?;
@@ -130,9 +136,7 @@ fn map(scene: &Scene, task: &Publish<'_>, call: &Call<'_>, published: &Path) -> 
 /// C-107.
 pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
     let slot = task.slot;
-    let data = scene.layout.find(&own(&slot.name).join("data"))?;
-    let note = data.as_ref().map(Note::read).transpose()?.flatten();
-    drop(data);
+    let note = note(scene, &slot.name)?;
     let directory = scene.layout.find(&own(&slot.name).join("dev"))?;
     if let Some(directory) = &directory {
         block_map::release(directory, &slot.pod).map_err(|error| device_map::failed(&error))?;
@@ -180,9 +184,7 @@ pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
         let text = format!("the device \"{}\" is still referenced from other Pods", path.display());
         return Err(Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::HeldOpen), text) });
     }
-    let data = scene.layout.find(&own(&name).join("data"))?;
-    let note = data.as_ref().map(Note::read).transpose()?.flatten();
-    drop(data);
+    let note = note(scene, &name)?;
     if let Some(id) = identify(note.as_ref(), spec, None) {
         let registered = scene.drivers.get(&id.driver)?;
         // No pod has it, but a call that nobody waited for any more may have given it to one after it was taken away.

@@ -116,10 +116,15 @@ fn published_at(scene: &Scene, point: &Path) -> Option<Slot> {
     is_ours.then_some(slot)
 }
 
+/// The note beside a pod's volume.
+pub(super) fn note(scene: &Scene, slot: &Slot) -> Result<Option<Note>, Failure> {
+    let directory = scene.layout.find(&slot.path())?;
+    Ok(directory.as_ref().map(Note::read).transpose()?.flatten())
+}
+
 /// Does the note in a pod name another volume? Two volumes may be of one file system, and look alike in the mount table.
 fn is_of_another(scene: &Scene, slot: &Slot, id: &Identified) -> Result<bool, Failure> {
-    let Some(directory) = scene.layout.find(&slot.path())? else { return Ok(false) };
-    Ok(Note::read(&directory)?.and_then(|it| it.identified()).is_some_and(|it| it != *id))
+    Ok(note(scene, slot)?.and_then(|it| it.identified()).is_some_and(|it| it != *id))
 }
 
 /// Has the driver take a volume from a pod, and takes away what is beside it (C-92).
@@ -193,10 +198,7 @@ fn open(directory: &Place, mount: &Mount) -> Result<Place, Failure> {
 }
 
 pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
-    let directory = scene.layout.find(&task.slot.path())?;
-    let note = directory.as_ref().map(Note::read).transpose()?.flatten();
-    drop(directory);
-    match identify(note.as_ref(), task.spec, Some(task.slot)) {
+    match identify(note(scene, task.slot)?.as_ref(), task.spec, Some(task.slot)) {
         Some(id) => take(scene, &scene.drivers.get(&id.driver)?, &id, task.slot),
         // Of what nothing is known, only what is windlass's own can go; anything else is in the way, and is named.
         None => tidy(scene, &task.slot.parent(), &task.slot.name, PUBLISHED),

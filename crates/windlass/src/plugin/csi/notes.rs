@@ -58,6 +58,11 @@ impl Note {
         Some(Identified { driver: text("driverName")?, handle: text("volumeHandle")? })
     }
 
+    /// Whether it is about a volume of the pod itself.
+    pub(super) fn is_of_pod(&self) -> bool {
+        self.0.get("volumeLifecycleMode").is_some_and(|it| it == "Ephemeral")
+    }
+
     /// The name of the persistent volume.
     pub(super) fn name(&self) -> Option<&str> {
         self.0.get("specVolID").map(String::as_str)
