@@ -28,6 +28,9 @@ pub(crate) struct Failure {
     pub(crate) lied: bool,
 }
 
+/// Nobody waits longer for an answer, and no longer time can be told to a driver.
+const DEADLINE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// Calls a method and waits for its answer, not longer than `deadline`; the driver is told how long that is.
 pub(crate) async fn unary<Q, A>(
     connection: &Arc<Connection>,
@@ -40,6 +43,7 @@ where
     Q: prost::Message + 'static,
     A: prost::Message + Default + 'static,
 {
+    let deadline = deadline.min(DEADLINE_MAX);
     let course = Arc::new(Mutex::new(Course::default()));
     let caller = Caller { connection: connection.clone(), course: course.clone() };
     // Servers refuse a socket's path as the name of who is called (C-44).

@@ -211,11 +211,8 @@ impl Executor {
         let spec = &job.operation.spec;
         let Some(want) = &job.want else { return Err(nobody(spec)) };
         let uid = want.uid();
-        let told = |failure: Failure| {
-            let text = format!("AttachVolume.Attach failed for volume \"{}\" : {}", spec.inner_name, failure.text);
-            self.scene.tell.warning(&uid, "FailedAttachVolume", text.as_str());
-            Failure { text, ..failure }
-        };
+        let told =
+            |failure: Failure| self.tell_as("FailedAttachVolume", &uid, spec, "AttachVolume.Attach failed", failure);
         let plugin = plugin_of(spec)?;
         let key = Key::Attach(spec.id.clone());
         let before = self.known(&key).map_err(|it| told(it.nothing_left()))?;
@@ -435,12 +432,16 @@ impl Executor {
     }
 
     fn tell_step(&self, pod: &PodUid, spec: &VolumeSpec, step: &str, failure: Failure) -> Failure {
+        self.tell_as(failed_reason(spec.mode), pod, spec, step, failure)
+    }
+
+    fn tell_as(&self, reason: &'static str, pod: &PodUid, spec: &VolumeSpec, step: &str, failure: Failure) -> Failure {
         let text = format!("{step} for volume \"{}\" : {}", spec.inner_name, failure.text);
         let is_open = failure.left == Left::Something && failure.cause == Cause::Other;
         if spec.driver.is_some() && (is_open || failure.cause == Cause::Driver) {
-            self.scene.tell.no_answer(pod, failed_reason(spec.mode), &spec.id, text.as_str());
+            self.scene.tell.no_answer(pod, reason, &spec.id, text.as_str());
         } else {
-            self.scene.tell.warning(pod, failed_reason(spec.mode), text.as_str());
+            self.scene.tell.warning(pod, reason, text.as_str());
         }
         Failure { text, ..failure }
     }

@@ -98,6 +98,11 @@ impl Host {
         node
     }
 
+    /// The same as [`Host::node`], with what is set for the driver. By itself a call may take for ever.
+    pub(crate) fn node_set(&self, settings: DriverSettings) -> Node {
+        self.start(self.builder().driver_deadline(Duration::MAX).driver(NAME, settings), "vol-1", false)
+    }
+
     /// The volume is larger by now, and what is on it should be so too.
     pub(crate) fn grow(&self, node: &Node) {
         give(node, "vol-1", "2Gi");
@@ -137,19 +142,25 @@ pub(crate) fn pod_of_group(group: i64) -> Pod {
 
 /// The volume is of this size, and its claim was told of the size that it began with.
 fn give(node: &Node, handle: &str, size: &str) {
+    give_as(node, "", handle, size);
+}
+
+/// The same, of a volume and a claim with this after their names.
+pub(crate) fn give_as(node: &Node, suffix: &str, handle: &str, size: &str) {
+    let (pv, claim) = (format!("pv{suffix}"), format!("claim{suffix}"));
     let capacity = json!({"storage": size});
     let volume = json!({
-        "metadata": {"name": "pv"},
+        "metadata": {"name": pv},
         "spec": {
             "capacity": capacity, "accessModes": ["ReadWriteOnce"],
             "csi": {"driver": NAME, "volumeHandle": handle, "fsType": "tmpfs"},
-            "claimRef": {"namespace": "default", "name": "claim", "uid": "claim"},
+            "claimRef": {"namespace": "default", "name": claim, "uid": claim},
         },
     });
     node.update_object(of::<k8s_openapi::api::core::v1::PersistentVolume>(&volume));
     let claim = json!({
-        "metadata": {"namespace": "default", "name": "claim", "uid": "claim"},
-        "spec": {"volumeName": "pv", "accessModes": ["ReadWriteOnce"], "resources": {"requests": capacity}},
+        "metadata": {"namespace": "default", "name": claim, "uid": claim},
+        "spec": {"volumeName": pv, "accessModes": ["ReadWriteOnce"], "resources": {"requests": capacity}},
         "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
     });
     node.update_object(of::<k8s_openapi::api::core::v1::PersistentVolumeClaim>(&claim));
@@ -157,11 +168,16 @@ fn give(node: &Node, handle: &str, size: &str) {
 
 /// The pod that wants the volume.
 pub(crate) fn pod() -> Pod {
+    pod_as("", "uid-1")
+}
+
+/// A pod of this UID that wants the volume with this after its name.
+pub(crate) fn pod_as(suffix: &str, uid: &str) -> Pod {
     of(&json!({
-        "metadata": {"namespace": "default", "name": "app", "uid": "uid-1"},
+        "metadata": {"namespace": "default", "name": format!("app{suffix}"), "uid": uid},
         "spec": {
             "containers": [{"name": "main", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
-            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": format!("claim{suffix}")}}],
         },
     }))
 }

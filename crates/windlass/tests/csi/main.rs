@@ -12,6 +12,7 @@ mod driver;
 mod enter;
 mod host;
 mod life;
+mod limits;
 mod truth;
 
 /// Most of the time is waiting for the next try, so more run at a time than there are processors.
@@ -23,6 +24,7 @@ fn main() {
     let mut tests = Vec::new();
     controlled::tests(&mut tests);
     life::tests(&mut tests);
+    limits::tests(&mut tests);
     truth::tests(&mut tests);
     // Listing needs no namespace, and must not fail for want of one.
     if !arguments.list

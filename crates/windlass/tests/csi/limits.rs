@@ -1,0 +1,101 @@
+//! What may be set for a driver or a volume: how long a call may take, and how many run at a time.
+
+use std::{num::NonZeroUsize, time::Duration};
+
+use k8s_openapi::{api::core::v1::PersistentVolume, serde_json::json};
+use libtest_mimic::Trial;
+use windlass::csi::DriverSettings;
+use windlass_core::ids::PodUid;
+
+use crate::{
+    driver::{Driver, Fault, Memory},
+    host::{Host, NAME, give_as, of, pod, pod_as, run, settle, uid},
+};
+
+const SHORT: Duration = Duration::from_millis(100);
+
+/// The tests of this file, each by the name of its function.
+macro_rules! tests {
+    ($($test:ident),* $(,)?) => {
+        pub(crate) fn tests(tests: &mut Vec<Trial>) {
+            $(crate::add(tests, stringify!($test), $test);)*
+        }
+    };
+}
+
+tests! {
+    a_call_takes_no_longer_than_is_set_for_its_driver,
+    a_call_takes_no_longer_than_its_volume_says,
+    no_more_calls_of_a_driver_run_at_a_time_than_is_set,
+}
+
+fn a_call_takes_no_longer_than_is_set_for_its_driver(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = host.node_set(DriverSettings { deadline: Some(SHORT), ..DriverSettings::default() });
+    node.complete();
+    memory.plan("NodeStageVolume", Fault::NeverDone);
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    assert_eq!(memory.calls(), ["NodeStageVolume", "NodeStageVolume", "NodePublishVolume"]);
+    node.remove_pod(&uid());
+    settle(&node);
+    host.end(node);
+}
+
+fn a_call_takes_no_longer_than_its_volume_says(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = host.node_set(DriverSettings::default());
+    let volume = json!({
+        "metadata": {"name": "pv", "annotations": {"windlass.dev/driver-timeout": "100ms"}},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "csi": {"driver": NAME, "volumeHandle": "vol-1"},
+            "claimRef": {"namespace": "default", "name": "claim", "uid": "claim"},
+        },
+    });
+    node.update_object(of::<PersistentVolume>(&volume));
+    node.complete();
+    memory.plan("NodePublishVolume", Fault::NeverDone);
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume", "NodePublishVolume"]);
+    node.remove_pod(&uid());
+    settle(&node);
+    host.end(node);
+}
+
+fn no_more_calls_of_a_driver_run_at_a_time_than_is_set(host: &Host) {
+    let memory = Memory::new();
+    let driver = Driver::start(host, &memory);
+    let settings = DriverSettings { calls_at_once: Some(NonZeroUsize::MIN), ..DriverSettings::default() };
+    let node = host.node_set(settings);
+    give_as(&node, "-2", "vol-2", "1Gi");
+    node.complete();
+    memory.plan("NodeStageVolume", Fault::NeverDone);
+    let (arrivals, mut changes) = (memory.arrivals(), node.changes());
+    node.add_pod(pod()).unwrap();
+    assert_eq!(arrivals.recv(), Ok("NodeStageVolume"));
+    let other = PodUid::from("uid-2");
+    node.add_pod(pod_as("-2", "uid-2")).unwrap();
+    run(async {
+        let of_driver = |node: &windlass::Node| {
+            let lanes = node.workers().lanes;
+            lanes.into_iter().find(|(lane, _)| lane.as_str().ends_with(NAME)).map(|(_, it)| (it.running, it.queued))
+        };
+        while of_driver(&node) != Some((1, 1)) {
+            changes.next().await;
+        }
+    });
+    assert_eq!(memory.calls(), ["NodeStageVolume"], "the other waits for its turn");
+    // The connection ends, and with it the call that hangs.
+    drop(driver);
+    let _driver = Driver::start(host, &memory);
+    for pod in [&uid(), &other] {
+        run(node.ready(pod)).unwrap();
+        node.remove_pod(pod);
+    }
+    settle(&node);
+    host.end(node);
+}
