@@ -19,6 +19,7 @@ if [ "${WINDLASS_DEMO:-}" != inside ]; then
     [ "$(id -u)" -eq 0 ] || fail 'loop devices take root: sudo make demo-csi'
     [ -e /dev/loop-control ] || fail 'there are no loop devices here: modprobe loop'
     command -v mkfs.ext4 >/dev/null || fail 'mkfs.ext4 is missing: apt install e2fsprogs'
+    command -v mkfs.xfs >/dev/null || fail 'mkfs.xfs is missing: apt install xfsprogs'
     [ -d "$place" ] || fail "there is no directory $place to put the demo over: mkdir $place"
     WINDLASS_DEMO=inside exec unshare --mount --propagation private "$0" "$(realpath "$1")" "$(realpath "$2")"
 fi
@@ -42,7 +43,8 @@ show() {
 
 mount --types tmpfs -o mode=0755 demo "$place"
 mkdir "$place/run" "$place/manifests" "$place/driver"
-cp ./*.yaml "$place/manifests/"
+cp driver.yaml notes.yaml "$place/manifests/"
+cp books.yaml "$place/"
 cd "$place"
 unset "${!WINDLASS_@}"
 export WINDLASS_CONFIG=/dev/null WINDLASS_SOCKET=$place/run/api.sock
@@ -76,7 +78,7 @@ until_true() {
 
 echo "${bold}1. A daemon; the pod waits for its driver${plain}"
 setpriv --pdeathsig TERM "/proc/self/fd/$program" run --manifests manifests --root node --node-name node-1 \
-    --runtime-directory run 2>daemon.log &
+    --runtime-directory run --controller "loop.csi.windlass.dev=$place/driver/csi.sock" 2>daemon.log &
 processes=("$!")
 until_true 'test -S run/api.sock'
 show 'windlass wait --for=mounted notes --timeout 1s' 4
@@ -111,6 +113,21 @@ processes[0]=$!
 echo "${bold}5. The pod goes, and its volume with it${plain}"
 show 'rm manifests/notes.yaml'
 show 'windlass wait --for=unmounted notes --timeout 20s'
+
+echo "${bold}6. A claim gets a volume of its own, which grows with it${plain}"
+show 'cp books.yaml manifests/ && windlass wait --for=mounted books'
+# shellcheck disable=SC2034
+volume=$(echo node/pods/*/volumes/kubernetes.io~csi/*/mount)
+# shellcheck disable=SC2016
+show 'echo "of ropes and knots" > $volume/title; df --human-readable --output=fstype,size $volume'
+show 'sed -i "s/storage: 320Mi/storage: 512Mi/" manifests/books.yaml'
+until_true 'grep --quiet "the volume has grown" daemon.log'
+# shellcheck disable=SC2016
+show 'cat $volume/title; df --human-readable --output=fstype,size $volume'
+
+echo "${bold}7. With the claim it is gone${plain}"
+show 'rm manifests/books.yaml && windlass wait --for=unmounted books --timeout 20s'
+until_true 'grep --quiet "was deleted" daemon.log'
 show 'losetup --list --noheadings --output BACK-FILE | grep --count "^$PWD/driver/"' 1
 show 'ls -A node/pods driver/state/images'
 echo "${bold}That was all; nothing is left. docs/csi.md says how to try a driver of your own.${plain}"
