@@ -53,6 +53,7 @@ struct Made {
     /// Where volumes are published.
     targets: BTreeMap<String, String>,
     troubles: Vec<String>,
+    closed: bool,
 }
 
 fn internal(error: impl StdError) -> Status {
@@ -99,6 +100,9 @@ impl Places {
 
     /// The directory of a volume, made when it is first named.
     fn volume(&self, made: &mut Made, volume: &str) -> Result<PathBuf, Status> {
+        if made.closed {
+            return Err(Status::unavailable("the judge ends"));
+        }
         if let Some(path) = made.volumes.get(volume) {
             return Ok(path.clone());
         }
@@ -206,7 +210,10 @@ impl Places {
     /// Takes everything away that is left: what it was, and what did not work, now or before.
     pub(super) fn close(&self) -> (Vec<String>, Vec<String>) {
         let (stages, targets) = {
-            let made = self.made();
+            let mut made = self.made();
+            if std::mem::replace(&mut made.closed, true) {
+                return (Vec::new(), Vec::new());
+            }
             (made.stages.clone(), made.targets.clone())
         };
         let mut taken = Vec::new();
@@ -229,6 +236,13 @@ impl Places {
         }
         let _ = fs::remove_dir(&self.base);
         (taken, std::mem::take(&mut self.made().troubles))
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        // Of a judge that never came to serve.
+        self.close();
     }
 }
 
