@@ -23,6 +23,10 @@ const FINDINGS_MAX: usize = 10;
 /// So many tries of one call in so short a time are a loop.
 const TRIES: usize = 4;
 const TRIES_WITHIN: Duration = Duration::from_secs(1);
+/// How long it must be quiet after the last volume has gone.
+const QUIET: Duration = Duration::from_secs(2);
+/// And if a call has failed that may be tried again.
+const QUIET_AFTER_FAILURE: Duration = Duration::from_secs(30);
 
 /// How a driver would answer a call that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,9 +233,12 @@ impl Judge {
         std::mem::take(&mut self.news)
     }
 
-    /// Whether volumes have come, and all of them are gone again.
-    pub fn is_idle(&self) -> bool {
-        !self.volumes.is_empty() && self.volumes.values().all(Volume::is_gone)
+    /// Whether volumes have come, and all of them are gone again; then, how long it must be quiet until that counts. Who
+    /// has failed with a call may come again.
+    pub fn idle_after(&self) -> Option<Duration> {
+        let idle = !self.volumes.is_empty() && self.volumes.values().all(Volume::is_gone);
+        let failed = self.volumes.values().any(|it| !it.failures.is_empty());
+        idle.then_some(if failed { QUIET_AFTER_FAILURE } else { QUIET })
     }
 
     /// A call, to be shown.

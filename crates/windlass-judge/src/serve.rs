@@ -31,8 +31,6 @@ use driver::Driver;
 use place::Places;
 use socket::Socket;
 
-/// How long it must be quiet after the last volume has gone.
-const QUIET: Duration = Duration::from_secs(2);
 /// How long calls that are under way are given at the end.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -145,12 +143,13 @@ impl Bench {
             loop {
                 changes.mark_unchanged();
                 let changed = changes.changed();
-                if driver.is_idle() {
-                    if tokio::time::timeout(QUIET, changed).await.is_err() {
-                        return;
-                    }
-                } else if changed.await.is_err() {
-                    return;
+                match driver.idle_after() {
+                    Some(quiet) => match tokio::time::timeout(quiet, changed).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(_)) | Err(_) => return,
+                    },
+                    None if changed.await.is_err() => return,
+                    None => {}
                 }
             }
         }

@@ -55,6 +55,11 @@ impl Volume {
 
     /// Takes in the end of a call.
     pub(crate) fn ended(&mut self, number: u64, asked: &Asked, answer: Answer) {
+        if let (Asked::Detach { .. } | Asked::Unstage { .. } | Asked::Unpublish { .. }, Answer::Done) = (asked, answer)
+        {
+            // Nobody tries any more what was to be there.
+            self.failures.retain(|(_, place), _| place != asked.place());
+        }
         match asked {
             Asked::Attach(it) => {
                 let mut all: BTreeMap<_, _> = self.attached.take().map(|it| ((), it)).into_iter().collect();

@@ -89,7 +89,7 @@ spec:
     volumeMounts: [{{name: data, mountPath: /data}}, {{name: scratch, mountPath: /scratch}}]
   volumes:
   - {{name: data, persistentVolumeClaim: {{claimName: data}}}}
-  - {{name: scratch, csi: {{driver: judge.csi.windlass.dev, volumeAttributes: {{length: short}}}}}}
+  - {{name: scratch, csi: {{driver: judge.csi.windlass.dev, nodePublishSecretRef: {{name: keys}}}}}}
 "
     )
 }

@@ -95,8 +95,19 @@ fn a_plain_life_breaks_nothing() {
         keeps(rule, LIFE);
     }
     let idle = play(settings(), LIFE);
-    assert!(idle.is_idle() && !play(settings(), "stage a").is_idle() && !play(settings(), "").is_idle());
     assert_eq!(idle.verdict().outcome, Outcome::Passed);
+}
+
+#[test]
+fn it_is_idle_when_volumes_have_come_and_gone() {
+    let idle = |script: &str| play(settings(), script).idle_after();
+    assert_eq!(idle(LIFE), Some(QUIET));
+    assert_eq!(idle(""), None);
+    assert_eq!(idle("stage a"), None);
+    assert_eq!(idle("stage a begin"), None);
+    assert_eq!(idle("stage a -> open"), None);
+    assert_eq!(idle("stage a -> refused"), Some(QUIET_AFTER_FAILURE), "it may be tried again");
+    assert_eq!(idle("stage a -> open\nunstage a"), Some(QUIET));
 }
 
 #[test]

@@ -56,8 +56,8 @@ impl Driver {
         &self.settings
     }
 
-    pub(super) fn is_idle(&self) -> bool {
-        self.judge().is_idle()
+    pub(super) fn idle_after(&self) -> Option<Duration> {
+        self.judge().idle_after()
     }
 
     /// News of every call that ends.
