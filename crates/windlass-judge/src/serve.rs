@@ -23,6 +23,7 @@ use windlass_csi::proto::csi::controller_server::ControllerServer;
 use windlass_csi::proto::csi::identity_server::IdentityServer;
 use windlass_csi::proto::csi::node_server::NodeServer;
 use windlass_csi::proto::registration::registration_server::RegistrationServer;
+use windlass_csi::registration_socket;
 
 use crate::call::Shown;
 use crate::settings::Settings;
@@ -130,7 +131,7 @@ impl Bench {
         let Options { name, endpoint, registry, state, settings } = options;
         let places = Places::open(&state)?;
         let endpoint = Socket::bind(&endpoint)?;
-        let registration = registry.map(|it| Socket::bind(&it.join(format!("{name}-reg.sock")))).transpose()?;
+        let registration = registry.map(|it| Socket::bind(&it.join(registration_socket(&name)))).transpose()?;
         let driver = Driver::new(name, endpoint.path().to_owned(), settings, places, listener);
         Ok(Self { driver, endpoint, registration })
     }

@@ -76,7 +76,7 @@ impl Court {
         self.stop.send(()).unwrap();
         let verdict = self.served.await.unwrap().unwrap();
         assert_eq!(mounts(&self.directory), Vec::<PathBuf>::new());
-        for socket in ["csi.sock", "registry/judge.example.com-reg.sock"] {
+        for socket in ["csi.sock", "registry/@judge.example.com-reg.sock"] {
             assert!(!self.directory.join(socket).exists(), "{socket}");
         }
         verdict
