@@ -233,9 +233,14 @@ fn the_judge_finds_nothing_wrong_when_pods_go_while_outcomes_are_open(case: &Cas
         return;
     }
     let daemon = start_daemon(case);
-    for (fault, reason) in [("stage", "NodeStageVolume"), ("publish", "NodePublishVolume")] {
-        let fault = format!("{fault}=timeout-with-effect:1000");
-        let judge = Judge::start(case, &["--until", "idle", "--fault", &fault]);
+    // The last was open once, and is refused ever after: that does not make it undone.
+    let faults = [
+        ("stage=timeout-with-effect:1000", "NodeStageVolume"),
+        ("publish=timeout-with-effect:1000", "NodePublishVolume"),
+        ("stage=timeout-with-effect,stage=refused:1000", "Internal"),
+    ];
+    for (fault, reason) in faults {
+        let judge = Judge::start(case, &["--until", "idle", "--fault", fault]);
         case.manifest("objects.yaml", OBJECTS);
         case.manifest("data.yaml", &claimed("1Gi", "Filesystem", "ReadWriteOnce"));
         case.manifest("a.yaml", &pod("a"));
