@@ -33,11 +33,7 @@ pub(crate) enum Until {
     Idle,
 }
 
-/// Be a CSI driver that judges its orchestrator by every call, and say what was found
-///
-/// It registers as any driver does, and takes any volume handle: write a PersistentVolume and a claim, or an inline volume,
-/// that name it as their driver, and a pod that uses them. Its volumes are in memory and gone when it ends. It judges until
-/// it is interrupted, or as --until and --for say, and prints its verdict then. It needs to be root.
+/// What the judge is to be, to expect and to play, and when it ends.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER)]
 pub(crate) struct Judge {
