@@ -22,7 +22,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) volumes: &'a BTreeMap<String, Volume>,
     /// The volume that the call is about, as it is before the call.
     pub(crate) volume: &'a Volume,
-    /// The calls by which the driver introduced itself, if there was one.
+    /// Somebody asked the driver who it is.
     pub(crate) introduced: bool,
     /// Somebody asked what it can do.
     pub(crate) capabilities_asked: bool,

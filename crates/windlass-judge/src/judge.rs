@@ -175,7 +175,7 @@ impl Judge {
             volume.heard.insert(asked.place().to_owned());
         }
         if let Asked::Attach(_) = asked {
-            if volume.attached.is_none() {
+            if volume.attached.is_empty() {
                 volume.publish_context = Context([(ATTACHMENT.to_owned(), begun.number.to_string())].into());
             }
             begun.publish_context = volume.publish_context.0.clone();
@@ -321,7 +321,7 @@ impl Judge {
                 say(step.standing, format!("the volume is still staged at {path}"), open, &step.calls);
             }
         }
-        if let Some(step) = &volume.attached
+        if let Some(step) = volume.attachment()
             && (step.standing == Standing::Open || volume.targets.is_empty() && volume.stages.is_empty())
         {
             let open = "whether the volume is attached is still open".into();

@@ -28,7 +28,8 @@ pub(crate) struct Step<T> {
 /// One volume.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Volume {
-    pub(crate) attached: Option<Step<Attach>>,
+    /// By node.
+    pub(crate) attached: BTreeMap<String, Step<Attach>>,
     /// What attaching it has told.
     pub(crate) publish_context: Context,
     /// By staging path.
@@ -50,7 +51,12 @@ pub(crate) struct Volume {
 impl Volume {
     /// Whether nothing of it is here, may be, or is about to be.
     pub(crate) fn is_gone(&self) -> bool {
-        self.attached.is_none() && self.stages.is_empty() && self.targets.is_empty() && self.running.is_empty()
+        self.attached.is_empty() && self.stages.is_empty() && self.targets.is_empty() && self.running.is_empty()
+    }
+
+    /// How it is attached. There is one node only, for the driver knows no other.
+    pub(crate) fn attachment(&self) -> Option<&Step<Attach>> {
+        self.attached.values().next()
     }
 
     /// Takes in the end of a call.
@@ -61,17 +67,15 @@ impl Volume {
             self.failures.retain(|(_, place), _| place != asked.place());
         }
         match asked {
-            Asked::Attach(it) => {
-                let mut all: BTreeMap<_, _> = self.attached.take().map(|it| ((), it)).into_iter().collect();
-                made(&mut all, (), it, number, answer);
-                self.attached = all.remove(&());
-            }
+            Asked::Attach(it) => made(&mut self.attached, it.node.clone(), it, number, answer),
             Asked::Stage(it) => made(&mut self.stages, it.staging.clone(), it, number, answer),
             Asked::Publish(it) => made(&mut self.targets, it.target.clone(), it, number, answer),
-            Asked::Detach { .. } => {
-                let mut all: BTreeMap<_, _> = self.attached.take().map(|it| ((), it)).into_iter().collect();
-                undone(&mut all, &(), number, answer);
-                self.attached = all.remove(&());
+            Asked::Detach { node, .. } => {
+                // Without a name it is from all of them.
+                let all = self.attached.keys().filter(|it| node.is_empty() || *it == node).cloned();
+                for node in all.collect::<Vec<_>>() {
+                    undone(&mut self.attached, &node, number, answer);
+                }
             }
             Asked::Unstage { staging, .. } => undone(&mut self.stages, staging, number, answer),
             Asked::Unpublish { target, .. } => {
@@ -95,7 +99,7 @@ impl Volume {
 }
 
 /// The end of a call that makes something.
-fn made<K: Ord, T: Clone>(all: &mut BTreeMap<K, Step<T>>, place: K, asked: &T, number: u64, answer: Answer) {
+fn made<T: Clone>(all: &mut BTreeMap<String, Step<T>>, place: String, asked: &T, number: u64, answer: Answer) {
     match answer {
         Answer::Done => {
             all.insert(place, Step { standing: Standing::Held, asked: asked.clone(), calls: vec![number] });
@@ -112,7 +116,7 @@ fn made<K: Ord, T: Clone>(all: &mut BTreeMap<K, Step<T>>, place: K, asked: &T, n
 }
 
 /// The end of a call that takes something away.
-fn undone<K: Ord, T>(all: &mut BTreeMap<K, Step<T>>, place: &K, number: u64, answer: Answer) {
+fn undone<T>(all: &mut BTreeMap<String, Step<T>>, place: &str, number: u64, answer: Answer) {
     match answer {
         Answer::Done => {
             all.remove(place);

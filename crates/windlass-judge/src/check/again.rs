@@ -13,7 +13,7 @@ pub(super) fn check(scene: &Scene<'_>, asked: &Asked, hearing: &mut Hearing) {
     let volume = scene.volume;
     match asked {
         Asked::Attach(it) => {
-            if let Some(step) = &volume.attached {
+            if let Some(step) = volume.attachment() {
                 let before = &step.asked;
                 let mut other = differences(&before.capability, &it.capability);
                 other.extend((before.read_only != it.read_only).then(|| "the read-only flag".into()));
@@ -124,7 +124,7 @@ fn keys(before: &BTreeMap<&str, &str>, now: &BTreeMap<&str, &str>) -> Vec<String
 /// The volume context is the same in all calls.
 fn context(scene: &Scene<'_>, now: &Context, hearing: &mut Hearing) {
     let volume = scene.volume;
-    let attached = volume.attached.iter().map(|it| (&it.asked.volume_context, &it.calls));
+    let attached = volume.attached.values().map(|it| (&it.asked.volume_context, &it.calls));
     let staged = volume.stages.values().map(|it| (&it.asked.volume_context, &it.calls));
     let published = volume.targets.values().map(|it| (&it.asked.volume_context, &it.calls));
     let Some((before, calls)) = attached.chain(staged).chain(published).next() else { return };
@@ -137,7 +137,7 @@ fn context(scene: &Scene<'_>, now: &Context, hearing: &mut Hearing) {
 /// The publish context is what attaching the volume has told.
 fn attachment(scene: &Scene<'_>, now: &Context, inline: bool, hearing: &mut Hearing) {
     let none = Context::default();
-    let (expected, calls) = match &scene.volume.attached {
+    let (expected, calls) = match scene.volume.attachment() {
         Some(step) if !inline && step.standing == Standing::Held => {
             (&scene.volume.publish_context, step.calls.as_slice())
         }

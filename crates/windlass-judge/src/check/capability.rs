@@ -34,7 +34,6 @@ pub(super) fn check(scene: &Scene<'_>, asked: &Asked, hearing: &mut Hearing) {
         });
     }
     let capability = match asked {
-        Asked::Attach(_) | Asked::Expand(_) => None,
         Asked::Stage(it) => Some(&it.capability),
         Asked::Publish(it) => Some(&it.capability),
         _ => None,

@@ -63,7 +63,7 @@ fn attached(scene: &Scene<'_>, hearing: &mut Hearing) {
     if !scene.settings.attach {
         return;
     }
-    match &scene.volume.attached {
+    match scene.volume.attachment() {
         Some(Step { standing: Standing::Open, calls, .. }) => {
             assume(hearing, calls, "whether the volume is attached is open, and the node is to have it");
         }
