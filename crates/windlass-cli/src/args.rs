@@ -9,6 +9,10 @@ use clap::{
 
 use crate::daemon::config::Settings;
 
+mod judge;
+
+pub(crate) use judge::{Ability, Judge, Until};
+
 /// Mounts the volumes of pods and keeps them current, without a kubelet.
 #[derive(Parser, Debug)]
 #[command(name = "windlass", version, propagate_version = true, max_term_width = 100, after_help = AFTER)]
@@ -76,6 +80,8 @@ pub(crate) enum Command {
     Mounts(Mounts),
     /// Check a directory of manifests without a daemon
     Validate(Validate),
+    /// Look into what happens between orchestrators and CSI drivers
+    Csi(Csi),
     /// Print the versions of this program and of the daemon
     Version(Version),
     /// Print a completion script for a shell
@@ -389,6 +395,22 @@ pub(crate) struct Validate {
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: TextFormat,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Csi {
+    #[command(subcommand)]
+    pub(crate) command: CsiCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum CsiCommand {
+    /// Be a CSI driver that judges its orchestrator by every call, and say what was found
+    ///
+    /// It registers as any driver does, and takes any volume handle: write a PersistentVolume and a claim, or an inline
+    /// volume, that name it as their driver, and a pod that uses them. Its volumes are in memory and gone when it ends. It
+    /// judges until it is interrupted, or as --until and --for say, and prints its verdict then. It needs to be root.
+    Judge(Box<Judge>),
 }
 
 #[derive(Args, Debug)]

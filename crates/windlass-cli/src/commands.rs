@@ -5,6 +5,7 @@ pub(crate) mod describe;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod get;
+pub(crate) mod judge;
 pub(crate) mod lookup;
 pub(crate) mod man;
 pub(crate) mod mounts;

@@ -13,13 +13,14 @@ mod exit;
 mod output;
 mod paths;
 
-use args::{Arguments, Command};
+use args::{Arguments, Command, Csi, CsiCommand};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
         Command::Run(settings) => daemon::run(settings, arguments.socket),
         Command::Validate(command) => commands::validate::run(&command, &arguments.look),
+        Command::Csi(Csi { command: CsiCommand::Judge(command) }) => commands::judge::run(*command),
         Command::Completion(command) => commands::completion::run(&command),
         Command::Man(command) => commands::man::run(&command),
         Command::Version(command) => ask(commands::version::run(&command, arguments.socket.as_deref())),

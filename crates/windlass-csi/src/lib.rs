@@ -44,5 +44,5 @@ pub mod registration;
 pub use capabilities::{ControllerCapabilities, NodeCapabilities, PluginCapabilities};
 pub use client::{Driver, Limits, NodeInfo, PluginInfo};
 pub use error::{CallError, End};
-pub use name::{NameError, check_name};
+pub use name::{NameError, check_name, registration_socket};
 pub use tonic::Code;

@@ -37,6 +37,15 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     if fine { Ok(()) } else { Err(NameError::NotLikeDns) }
 }
 
+/// What a driver calls the socket on which it introduces itself.
+///
+/// A kubelet names the whole path in every call, as the host that it calls (`:authority`), with each `/` as `%2F`. Servers
+/// that take the word for a host refuse that, those of this workspace among them; but what stands before an `@` is not the
+/// host, and may have such signs in it.
+pub fn registration_socket(name: &str) -> String {
+    format!("@{name}-reg.sock")
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::{Component, Path};
@@ -62,6 +71,15 @@ mod tests {
         }
         assert_eq!(check_name(""), Err(NameError::Empty));
         assert_eq!(check_name(&"a".repeat(64)), Err(NameError::TooLong));
+    }
+
+    #[test]
+    fn a_kubelets_words_for_the_socket_are_a_host_to_us() {
+        use tonic::codegen::http::uri::Authority;
+        let words = |socket: &str| format!("/var/lib/kubelet/plugins_registry/{socket}").replace('/', "%2F");
+        let read = Authority::try_from(words(&registration_socket("disks.example.com"))).unwrap();
+        assert_eq!(read.host(), "disks.example.com-reg.sock");
+        assert!(Authority::try_from(words("disks.example.com-reg.sock")).is_err());
     }
 
     proptest! {

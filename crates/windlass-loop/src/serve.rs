@@ -16,6 +16,7 @@ use windlass_csi::proto::csi::controller_server::ControllerServer;
 use windlass_csi::proto::csi::identity_server::IdentityServer;
 use windlass_csi::proto::csi::node_server::NodeServer;
 use windlass_csi::proto::registration::registration_server::RegistrationServer;
+use windlass_csi::registration_socket;
 
 use crate::controller::ControllerService;
 use crate::driver::Driver;
@@ -112,7 +113,7 @@ impl Sockets {
     /// can use the first.
     pub fn bind(endpoint: &Path, registry: Option<&Path>, name: &str) -> Result<Self, Error> {
         let driver = Socket::bind(endpoint)?;
-        let registration = registry.map(|it| Socket::bind(&it.join(format!("{name}-reg.sock")))).transpose()?;
+        let registration = registry.map(|it| Socket::bind(&it.join(registration_socket(name)))).transpose()?;
         Ok(Self { driver, registration })
     }
 

@@ -17,11 +17,18 @@ pub(crate) fn run(command: &crate::args::Man) -> anyhow::Result<ExitCode> {
     let mut program = Arguments::command();
     program.build();
     write(directory, "windlass", &program)?;
-    for verb in program.get_subcommands().filter(|it| !it.is_hide_set() && it.get_name() != "help") {
-        let name = format!("windlass-{}", verb.get_name());
-        write(directory, &name, verb)?;
-    }
+    write_verbs(directory, "windlass", &program)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A page for each verb, and for each that these have.
+fn write_verbs(directory: &Path, above: &str, command: &clap::Command) -> anyhow::Result<()> {
+    for verb in command.get_subcommands().filter(|it| !it.is_hide_set() && it.get_name() != "help") {
+        let name = format!("{above}-{}", verb.get_name());
+        write(directory, &name, verb)?;
+        write_verbs(directory, &name, verb)?;
+    }
+    Ok(())
 }
 
 fn write(directory: &Path, name: &str, command: &clap::Command) -> anyhow::Result<()> {

@@ -6,6 +6,7 @@ mod daemon;
 mod describe;
 mod explain;
 mod get;
+mod judge;
 mod mounts;
 mod objects;
 mod program;

@@ -11,10 +11,11 @@ mod csi;
 #[path = "../../../windlass/tests/real/enter.rs"]
 mod enter;
 mod faults;
+mod judge;
 mod living;
 
 /// The tests of each file.
-const PARTS: [fn(&mut Vec<Trial>); 3] = [living::tests, faults::tests, csi::tests];
+const PARTS: [fn(&mut Vec<Trial>); 4] = [living::tests, faults::tests, csi::tests, judge::tests];
 
 fn main() {
     let arguments = Arguments::from_args();

@@ -165,7 +165,7 @@ impl Case {
     }
 
     pub(crate) fn registration(&self) -> RegistrationClient<Channel> {
-        let socket = self.text("registry/loop.csi.windlass.dev-reg.sock");
+        let socket = self.text("registry/@loop.csi.windlass.dev-reg.sock");
         let endpoint = Endpoint::try_from(format!("unix://{socket}")).unwrap();
         RegistrationClient::new(self.run(endpoint.connect()).unwrap())
     }

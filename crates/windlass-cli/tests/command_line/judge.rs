@@ -1,0 +1,21 @@
+//! What is typed after `windlass csi judge`, as far as it comes without mounting anything.
+
+use crate::program::{Run, windlass};
+
+#[test]
+fn what_makes_no_sense_to_the_judge_is_told() {
+    for (words, told) in [
+        (&["--fault", "stage=fine"][..], "timeout-with-effect"),
+        (&["--fault", "stage"], "write CALL=KIND"),
+        (&["--require-secret", "unstage"], "carries no secrets"),
+        (&["--capabilities", "none,stage"], "none, and something else"),
+        (&["--capabilities", "everything"], "single-node-multi-writer"),
+        (&["--name", "a/b"], "a driver's name"),
+        (&["--unregistered", "--registry", "/there/is/none"], "cannot be used with"),
+        (&["--for", "soon"], "is no time"),
+    ] {
+        let run = Run::of(windlass().args(["csi", "judge"]).args(words).output().unwrap());
+        assert_eq!((run.status, run.stdout.as_str()), (Some(2), ""), "{words:?}");
+        assert!(run.stderr.contains(told), "{words:?}: {}", run.stderr);
+    }
+}

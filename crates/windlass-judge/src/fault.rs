@@ -1,0 +1,181 @@
+//! Faults that the judge plays: which call fails, how, and how often.
+
+use std::str::FromStr;
+
+use crate::call::Asked;
+
+macro_rules! words {
+    ($(#[$of:meta])* $name:ident { $($(#[$what:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$of])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name {
+            $($(#[$what])* $variant,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// As it is written.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                let known = || Self::ALL.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
+                let found = Self::ALL.iter().copied().find(|it| it.name() == text);
+                found.ok_or_else(|| format!("{text:?} is none of {}", known()))
+            }
+        }
+    };
+}
+
+words! {
+    /// The calls that can be named on a command line.
+    Call {
+        /// `ControllerPublishVolume`.
+        Attach = "attach",
+        /// `ControllerUnpublishVolume`.
+        Detach = "detach",
+        /// `NodeStageVolume`.
+        Stage = "stage",
+        /// `NodeUnstageVolume`.
+        Unstage = "unstage",
+        /// `NodePublishVolume`.
+        Publish = "publish",
+        /// `NodeUnpublishVolume`.
+        Unpublish = "unpublish",
+        /// `NodeExpandVolume`.
+        Expand = "expand",
+        /// `NodeGetVolumeStats`.
+        Stats = "stats",
+    }
+}
+
+impl Call {
+    /// Which one it is, if it can be named.
+    pub fn of(asked: &Asked) -> Option<Self> {
+        match asked {
+            Asked::Attach(_) => Some(Self::Attach),
+            Asked::Detach { .. } => Some(Self::Detach),
+            Asked::Stage(_) => Some(Self::Stage),
+            Asked::Unstage { .. } => Some(Self::Unstage),
+            Asked::Publish(_) => Some(Self::Publish),
+            Asked::Unpublish { .. } => Some(Self::Unpublish),
+            Asked::Expand(_) => Some(Self::Expand),
+            Asked::Stats { .. } => Some(Self::Stats),
+            Asked::RegistrationInfo
+            | Asked::RegistrationStatus { .. }
+            | Asked::Question(_)
+            | Asked::Unsupported { .. } => None,
+        }
+    }
+}
+
+words! {
+    /// How a call fails.
+    Kind {
+        /// With INTERNAL, and nothing is done: a final error.
+        Refused = "refused",
+        /// With DEADLINE_EXCEEDED at once, and it is done.
+        TimeoutWithEffect = "timeout-with-effect",
+        /// With DEADLINE_EXCEEDED at once, and nothing is done.
+        TimeoutWithoutEffect = "timeout-without-effect",
+        /// It is done, and never answered.
+        SilenceWithEffect = "silence-with-effect",
+        /// Nothing is done, and it is never answered.
+        SilenceWithoutEffect = "silence-without-effect",
+        /// It is done, and the connection is cut.
+        ConnectionLostWithEffect = "connection-lost-with-effect",
+        /// Nothing is done, and the connection is cut.
+        ConnectionLostWithoutEffect = "connection-lost-without-effect",
+    }
+}
+
+impl Kind {
+    /// Whether the call is carried out all the same.
+    pub fn has_effect(self) -> bool {
+        match self {
+            Self::TimeoutWithEffect | Self::SilenceWithEffect | Self::ConnectionLostWithEffect => true,
+            Self::Refused
+            | Self::TimeoutWithoutEffect
+            | Self::SilenceWithoutEffect
+            | Self::ConnectionLostWithoutEffect => false,
+        }
+    }
+}
+
+/// A fault: written `CALL=KIND`, or `CALL=KIND:TIMES`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Which call fails.
+    pub call: Call,
+    /// How.
+    pub kind: Kind,
+    /// How often, for each volume.
+    pub times: u32,
+}
+
+impl FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let odd = || format!("{text:?} is no fault; write CALL=KIND or CALL=KIND:TIMES, such as stage=refused:2");
+        let (call, rest) = text.split_once('=').ok_or_else(odd)?;
+        let (kind, times) = match rest.split_once(':') {
+            Some((kind, times)) => (kind, times.parse().ok().filter(|it| *it > 0).ok_or_else(odd)?),
+            None => (rest, 1),
+        };
+        Ok(Self { call: call.parse()?, kind: kind.parse()?, times })
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}:{}", self.call.name(), self.kind.name(), self.times)
+    }
+}
+
+/// Which fault is due for the call that comes after so many of its kind: those that are written first come first.
+pub(crate) fn due(faults: &[Fault], call: Call, before: u32) -> Option<Kind> {
+    let mut before = before;
+    for fault in faults.iter().filter(|it| it.call == call) {
+        if before < fault.times {
+            return Some(fault.kind);
+        }
+        before -= fault.times;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_read_as_they_are_written() {
+        let read = |text: &str| text.parse::<Fault>();
+        assert_eq!(read("stage=refused"), Ok(Fault { call: Call::Stage, kind: Kind::Refused, times: 1 }));
+        let lost = Fault { call: Call::Unpublish, kind: Kind::ConnectionLostWithEffect, times: 3 };
+        assert_eq!(read("unpublish=connection-lost-with-effect:3"), Ok(lost));
+        assert_eq!(read(&lost.to_string()), Ok(lost));
+        for wrong in ["", "stage", "stage=", "stage=refused:0", "stage=refused:x", "mount=refused", "stage=fine"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        assert!(read("stage=fine").unwrap_err().contains("timeout-with-effect"));
+    }
+
+    #[test]
+    fn faults_of_one_call_are_played_one_after_the_other() {
+        let faults = ["stage=refused:2", "publish=refused", "stage=silence-with-effect"];
+        let faults = faults.map(|it| it.parse().unwrap());
+        let played = (0..4).map(|it| due(&faults, Call::Stage, it)).collect::<Vec<_>>();
+        let (refused, silence) = (Some(Kind::Refused), Some(Kind::SilenceWithEffect));
+        assert_eq!(played, [refused, refused, silence, None]);
+        assert_eq!(due(&faults, Call::Expand, 0), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! Requests as the judge sees them. Values of secrets end here (I-12). What is on disk where a volume is to be is looked at
+//! now, before anything is done.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use windlass_csi::proto::csi;
+use windlass_csi::proto::csi::volume_capability::AccessType;
+
+use crate::call::{Access, Asked, Attach, Capability, Context, Expand, Found, Publish, Secrets, Stage};
+
+pub(super) fn attach(it: &csi::ControllerPublishVolumeRequest) -> Asked {
+    Asked::Attach(Attach {
+        volume: it.volume_id.clone(),
+        node: it.node_id.clone(),
+        capability: capability(it.volume_capability.as_ref()),
+        read_only: it.readonly,
+        secrets: secrets(&it.secrets),
+        volume_context: Context(it.volume_context.clone()),
+    })
+}
+
+pub(super) fn detach(it: &csi::ControllerUnpublishVolumeRequest) -> Asked {
+    Asked::Detach { volume: it.volume_id.clone(), node: it.node_id.clone() }
+}
+
+pub(super) fn stage(it: &csi::NodeStageVolumeRequest) -> Asked {
+    Asked::Stage(Stage {
+        volume: it.volume_id.clone(),
+        staging: it.staging_target_path.clone(),
+        found: found(&it.staging_target_path),
+        capability: capability(it.volume_capability.as_ref()),
+        secrets: secrets(&it.secrets),
+        publish_context: Context(it.publish_context.clone()),
+        volume_context: Context(it.volume_context.clone()),
+    })
+}
+
+pub(super) fn unstage(it: &csi::NodeUnstageVolumeRequest) -> Asked {
+    Asked::Unstage { volume: it.volume_id.clone(), staging: it.staging_target_path.clone() }
+}
+
+pub(super) fn publish(it: &csi::NodePublishVolumeRequest) -> Asked {
+    let parent = Path::new(&it.target_path).parent().and_then(Path::to_str);
+    Asked::Publish(Publish {
+        volume: it.volume_id.clone(),
+        staging: it.staging_target_path.clone(),
+        target: it.target_path.clone(),
+        found: found(&it.target_path),
+        parent: parent.map_or(Found::Unknown, found),
+        capability: capability(it.volume_capability.as_ref()),
+        read_only: it.readonly,
+        secrets: secrets(&it.secrets),
+        publish_context: Context(it.publish_context.clone()),
+        volume_context: Context(it.volume_context.clone()),
+    })
+}
+
+pub(super) fn unpublish(it: &csi::NodeUnpublishVolumeRequest) -> Asked {
+    Asked::Unpublish { volume: it.volume_id.clone(), target: it.target_path.clone() }
+}
+
+pub(super) fn stats(it: &csi::NodeGetVolumeStatsRequest) -> Asked {
+    Asked::Stats { volume: it.volume_id.clone(), path: it.volume_path.clone() }
+}
+
+pub(super) fn expand(it: &csi::NodeExpandVolumeRequest) -> Asked {
+    let range = it.capacity_range.unwrap_or_default();
+    Asked::Expand(Expand {
+        volume: it.volume_id.clone(),
+        path: it.volume_path.clone(),
+        required_bytes: range.required_bytes,
+        limit_bytes: range.limit_bytes,
+        capability: it.volume_capability.as_ref().map(|it| capability(Some(it))),
+        secrets: secrets(&it.secrets),
+    })
+}
+
+fn capability(it: Option<&csi::VolumeCapability>) -> Capability {
+    let Some(it) = it else { return Capability::default() };
+    let access = it.access_type.as_ref().map(|it| match it {
+        AccessType::Block(_) => Access::Block,
+        AccessType::Mount(it) => Access::Mount {
+            fs_type: it.fs_type.clone(),
+            flags: it.mount_flags.clone(),
+            group: it.volume_mount_group.clone(),
+        },
+    });
+    Capability { access, mode: it.access_mode.as_ref().map_or(0, |it| it.mode) }
+}
+
+fn secrets(it: &BTreeMap<String, String>) -> Secrets {
+    let bytes = it.iter().map(|(name, value)| name.len() + value.len()).sum();
+    Secrets { names: it.keys().cloned().collect(), bytes }
+}
+
+fn found(path: &str) -> Found {
+    if !path.starts_with('/') {
+        return Found::Unknown;
+    }
+    match std::fs::metadata(path) {
+        Ok(it) if it.is_dir() => Found::Directory,
+        Ok(_) => Found::Other,
+        // A link that leads nowhere is something all the same.
+        Err(_) => match std::fs::symlink_metadata(path) {
+            Ok(_) => Found::Other,
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+                Found::Nothing
+            }
+            Err(_) => Found::Unknown,
+        },
+    }
+}
