@@ -25,6 +25,7 @@ tests![
     the_judge_finds_nothing_wrong_when_connections_are_lost,
     the_judge_finds_nothing_wrong_when_pods_go_while_outcomes_are_open,
     the_judge_finds_nothing_wrong_after_a_kill,
+    the_judge_finds_nothing_wrong_when_volumes_are_attached,
     the_judge_finds_nothing_wrong_without_staging,
     the_judge_finds_nothing_wrong_with_devices,
     the_judge_says_that_nothing_came_and_what_is_still_in_use,
@@ -104,6 +105,8 @@ fn sockets(case: &Case) -> PathBuf {
 fn start_daemon(case: &Case) -> Daemon {
     let mut command = case.run();
     command.arg("--driver-registry").arg(sockets(case).join("registry")).args(["--driver-timeout", "1s"]);
+    // Of use only to volumes that must be attached.
+    command.arg(format!("--controller=judge.csi.windlass.dev={}", sockets(case).join("csi.sock").display()));
     case.start_as(command)
 }
 
@@ -173,12 +176,17 @@ fn expect_seen(seen: &[String], rules: &[&str]) {
 
 /// Two pods with one claim, one after the other and at once, that come and go before a judge with these faults.
 fn live(case: &Case, arguments: &[&str]) -> Option<Vec<String>> {
+    live_with(case, OBJECTS, arguments)
+}
+
+/// The same, with these objects.
+fn live_with(case: &Case, objects: &str, arguments: &[&str]) -> Option<Vec<String>> {
     if !privileged("windlass before the judge") {
         return None;
     }
     let daemon = start_daemon(case);
     let judge = Judge::start(case, &[&["--until", "idle"], arguments].concat());
-    case.manifest("objects.yaml", OBJECTS);
+    case.manifest("objects.yaml", objects);
     case.manifest("data.yaml", &claimed("2Gi", "Filesystem", "ReadWriteOnce"));
     case.manifest("a.yaml", &pod("a"));
     case.manifest("b.yaml", &pod("b"));
@@ -272,6 +280,14 @@ fn the_judge_finds_nothing_wrong_after_a_kill(case: &Case) {
     case.wait_unmounted(&["a"]);
     expect_seen(&judge.expect_praise(), &["settled", "nothing-forgotten", "known-place"]);
     assert!(daemon.stop().success());
+}
+
+fn the_judge_finds_nothing_wrong_when_volumes_are_attached(case: &Case) {
+    let objects = OBJECTS.replace("attachRequired: false", "attachRequired: true");
+    let faults = "attach=refused,attach=timeout-with-effect,attach=silence-without-effect,\
+        attach=connection-lost-with-effect,detach=refused,detach=timeout-with-effect,detach=silence-without-effect";
+    let Some(seen) = live_with(case, &objects, &["--attach", "--fault", faults]) else { return };
+    expect_seen(&seen, &["attach-first", "detach-last", "publish-context", "node-id", "not-assumed", "settled"]);
 }
 
 fn the_judge_finds_nothing_wrong_without_staging(case: &Case) {
