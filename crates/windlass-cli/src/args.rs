@@ -165,7 +165,7 @@ pub(crate) enum Resource {
     /// Volumes as pods have them
     #[value(alias = "mount")]
     Mounts,
-    /// CSI drivers that are registered, or that volumes wait for
+    /// CSI drivers that are registered, wanted by volumes, or set up
     #[value(alias = "driver")]
     Drivers,
     /// Work that runs

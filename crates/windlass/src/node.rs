@@ -21,7 +21,7 @@ use windlass_core::{
     Config, Engine,
     answer::{InUse, PodStatus},
     event::{Containers, Goal, Place},
-    ids::{OuterName, PodUid, SourceName, VolumeId, WaiterId},
+    ids::{DriverName, OuterName, PodUid, SourceName, VolumeId, WaiterId},
     notice::Verdict,
     operation::Proof,
     reason::{Code, Reason},
@@ -714,9 +714,23 @@ impl Node {
         self.ask(|drive| drive.show_volumes()).await.unwrap_or_default()
     }
 
-    /// The CSI drivers that are registered, and those that volumes wait for, as they are shown, sorted by name.
+    /// The CSI drivers that are registered, those that volumes wait for, and those that something is set for, as they are
+    /// shown, sorted by name.
     pub async fn show_drivers(&self) -> Vec<view::Driver> {
-        self.ask(|drive| drive.show_drivers()).await.unwrap_or_default()
+        self.ask(|drive| drive.show_drivers(None)).await.unwrap_or_default()
+    }
+
+    /// One driver as it is shown; `None` if [`Node::show_drivers`] would leave it out.
+    pub async fn show_driver(&self, name: &str) -> Option<view::Driver> {
+        let name = name.to_owned();
+        self.ask(move |drive| drive.show_drivers(Some(&name)).pop()).await.flatten()
+    }
+
+    /// The CSI drivers that these volumes are of, in this order; `None` for a volume that is of none, or is not here.
+    pub async fn drivers_of(&self, volumes: Vec<VolumeId>) -> Vec<Option<DriverName>> {
+        let count = volumes.len();
+        let drivers = self.ask(move |drive| volumes.iter().map(|it| drive.engine.driver_of(it).cloned()).collect());
+        drivers.await.unwrap_or_else(|| vec![None; count])
     }
 
     /// The operations that run, oldest first, as they are shown.

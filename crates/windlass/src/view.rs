@@ -17,7 +17,7 @@ use windlass_core::{
     spec::{Life, Mode, Phase},
 };
 
-pub use driver::{Driver, DriverStatus};
+pub use driver::{Driver, DriverSettings, DriverStatus};
 
 /// What `apiVersion` says of every object here.
 pub const API_VERSION: &str = "windlass/v1alpha1";
