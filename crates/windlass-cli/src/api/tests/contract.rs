@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use windlass::view::{
     self, Awaited, Condition, ConditionStatus, ContainerDevice, ContainerMount, ContainerMounts, ContainersStatus,
     Counts, DriverSettings, DriverStatus, EventStatus, GivenVolume, List, Metadata, MissingMount, MountStatus,
-    NodeStatus, Object, OperationStatus, PodPhase, PodStatus, Problem, Reason, Severity, VolumeStatus, VolumeUser,
-    WatchEvent, WatchKind,
+    NodeStatus, Object, OperationStatus, PodPhase, PodStatisticsStatus, PodStatus, Problem, Reason, Severity, Usage,
+    VolumeCondition, VolumeStatistics, VolumeStatus, VolumeUser, WatchEvent, WatchKind,
 };
 use windlass_core::reason::Code;
 
@@ -287,7 +287,18 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
         relabel: true,
     };
     let containers = ContainersStatus { containers: vec![container], groups: vec![1], volumes: vec![given] };
-    let examples: [(&str, Value); 10] = [
+    let usage = Some(Usage { total: Some(3), available: Some(2), used: 1 });
+    let measured = VolumeStatistics {
+        volume: "data".into(),
+        volume_id: Some("v".into()),
+        plugin: Some("kubernetes.io/csi".into()),
+        bytes: usage,
+        inodes: usage,
+        condition: Some(VolumeCondition { abnormal: true, message: "it is worn out".into() }),
+        error: Some("it does not answer".into()),
+    };
+    let statistics = PodStatisticsStatus { volumes: vec![measured] };
+    let examples: [(&str, Value); 11] = [
         ("Node", json!(Object::new("Node", metadata(), node))),
         ("Pod", json!(pod())),
         ("PodList", json!(List::new("Pod", vec![pod()]))),
@@ -297,6 +308,7 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
         ("Operation", json!(Object::new("Operation", metadata(), operation))),
         ("Event", json!(Object::new("Event", metadata(), event))),
         ("Containers", json!(Object::new("Containers", metadata(), containers))),
+        ("PodStatistics", json!(Object::new("PodStatistics", metadata(), statistics))),
         ("Status", json!(Status::not_found("nothing"))),
     ];
     for (kind, value) in &examples {
