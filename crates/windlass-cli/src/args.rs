@@ -74,6 +74,9 @@ pub(crate) enum Command {
     Events(Events),
     /// Print what to give the containers of a pod
     Mounts(Mounts),
+    /// Show how full the volumes of pods are, and how they are doing
+    #[command(visible_alias = "df")]
+    Usage(Usage),
     /// Check a directory of manifests without a daemon
     Validate(Validate),
     /// Print the versions of this program and of the daemon
@@ -374,6 +377,36 @@ pub(crate) struct Mounts {
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub(crate) output: MountsFormat,
+}
+
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UsageFormat {
+    /// A table
+    Table,
+    /// A table with inodes too
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Usage {
+    /// Only these pods; without a name all
+    #[arg(value_name = "POD")]
+    pub(crate) pods: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) namespaces: Namespaces,
+
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(crate) output: UsageFormat,
+
+    /// Without a heading
+    #[arg(long)]
+    pub(crate) no_headers: bool,
 }
 
 #[derive(Args, Debug)]

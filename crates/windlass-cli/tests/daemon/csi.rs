@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use windlass_csi::{Driver, Limits, proto::csi};
 
@@ -28,6 +29,7 @@ tests![
     a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes,
     a_volume_of_a_pods_own_is_made_and_deleted_with_the_pod,
     a_device_of_a_driver_is_given_to_a_pod_as_it_is,
+    a_driver_that_hangs_is_told_of_beside_the_usage_of_other_volumes,
 ];
 
 const DRIVER: &str = "loop.csi.windlass.dev";
@@ -301,6 +303,13 @@ fn a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes(case:
     daemon.until_logged("the volume has grown");
     assert!(size(&path) > before, "{} is not more than {before}", size(&path));
 
+    // How full it is the driver tells, and that it is well.
+    let told = &case.json(&["usage", "app"])["status"]["volumes"][0];
+    assert_eq!(told["bytes"]["total"], size(&path), "{told}");
+    assert!(told["bytes"]["used"].as_u64().unwrap() > 0 && told["inodes"]["used"].as_u64().unwrap() > 0, "{told}");
+    assert_eq!(told["condition"]["abnormal"], false, "{told}");
+    assert!(case.ask(&["usage"]).contains("%     Normal"), "{told}");
+
     // Neither the death of the driver nor that of the daemon is anything to the pod.
     drop(driver);
     assert_eq!(fs::read_to_string(path.join("order")).unwrap(), "forty fathoms of rope");
@@ -430,6 +439,42 @@ spec:
     case.remove_manifest("app.yaml");
     case.wait_unmounted(&["app"]);
     assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 0);
+    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert!(daemon.stop().success());
+}
+
+/// I-6.
+fn a_driver_that_hangs_is_told_of_beside_the_usage_of_other_volumes(case: &Case) {
+    if !can_run("a driver that hangs") {
+        return;
+    }
+    let daemon = start_daemon(case);
+    let driver = start_driver(case);
+    let pod = format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{name: app, uid: app-1}}
+spec:
+  containers: [{{name: main, volumeMounts: [{{name: disk, mountPath: /disk}}, {{name: scratch, mountPath: /scratch}}]}}]
+  volumes:
+  - {{name: disk, csi: {{driver: {DRIVER}, fsType: ext4, volumeAttributes: {{size: 32Mi}}}}}}
+  - {{name: scratch, emptyDir: {{}}}}
+"
+    );
+    case.manifest("driver.yaml", OBJECT);
+    case.manifest("app.yaml", &pod);
+    case.wait_mounted(&["app"]);
+    let signal = |signal| rustix::process::kill_process(Pid::from_child(&driver.0), signal).unwrap();
+    signal(Signal::STOP);
+    let volumes = &case.json(&["usage", "app"])["status"]["volumes"];
+    assert!(volumes[0]["error"].as_str().unwrap().starts_with("there is no answer after 5 s"), "{volumes}");
+    assert!(volumes[1]["bytes"]["used"].is_u64(), "{volumes}");
+    signal(Signal::CONT);
+    let volumes = &case.json(&["usage", "app"])["status"]["volumes"];
+    assert!(volumes[0]["bytes"]["total"].as_u64().unwrap() > 0, "{volumes}");
+    case.remove_manifest("app.yaml");
+    case.wait_unmounted(&["app"]);
     assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
     assert!(daemon.stop().success());
 }
