@@ -112,7 +112,7 @@ configuration() {
     done <"$work/config.yaml"
     # Whether what is switched off are the defaults; a user has places of his own.
     other='socket-group|node-name|token-|log-format'
-    [ "$(id -u)" -eq 0 ] || other="$other|manifests|root|socket|runtime-directory"
+    [ "$(id -u)" -eq 0 ] || other="$other|manifests|root|socket|runtime-directory|driver-registry"
     "$binary" run --config /dev/null --print-config >"$work/defaults"
     grep -vE "^($other)" "$work/config.yaml" | while IFS= read -r line; do
         grep -qxF "$line" "$work/defaults" || fail "'$line' is not the default"

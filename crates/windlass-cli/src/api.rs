@@ -9,6 +9,7 @@ mod routes;
 mod seen;
 mod socket;
 mod stall;
+mod statistics;
 pub(crate) mod status;
 #[cfg(test)]
 mod tests;

@@ -78,6 +78,9 @@ pub(crate) enum Command {
     Events(Events),
     /// Print what to give the containers of a pod
     Mounts(Mounts),
+    /// Show how full the volumes of pods are, and how they are doing
+    #[command(visible_alias = "df")]
+    Usage(Usage),
     /// Check a directory of manifests without a daemon
     Validate(Validate),
     /// Look into what happens between orchestrators and CSI drivers
@@ -171,7 +174,7 @@ pub(crate) enum Resource {
     /// Volumes as pods have them
     #[value(alias = "mount")]
     Mounts,
-    /// CSI drivers that are registered, or that volumes wait for
+    /// CSI drivers that are registered, wanted by volumes, or set up
     #[value(alias = "driver")]
     Drivers,
     /// Work that runs
@@ -380,6 +383,36 @@ pub(crate) struct Mounts {
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub(crate) output: MountsFormat,
+}
+
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UsageFormat {
+    /// A table
+    Table,
+    /// A table with inodes too
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Usage {
+    /// Only these pods; without a name all
+    #[arg(value_name = "POD")]
+    pub(crate) pods: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) namespaces: Namespaces,
+
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(crate) output: UsageFormat,
+
+    /// Without a heading
+    #[arg(long)]
+    pub(crate) no_headers: bool,
 }
 
 #[derive(Args, Debug)]

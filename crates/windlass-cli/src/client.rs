@@ -297,6 +297,11 @@ pub(crate) fn containers(namespace: &str, name: &str) -> String {
     format!("{}/containers", pod(namespace, name))
 }
 
+/// The path of how full a pod's volumes are.
+pub(crate) fn statistics(namespace: &str, name: &str) -> String {
+    format!("{}/statistics", pod(namespace, name))
+}
+
 /// The path of the node.
 pub(crate) fn node() -> String {
     format!("/apis/{API_VERSION}/node")

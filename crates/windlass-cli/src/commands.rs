@@ -10,6 +10,7 @@ pub(crate) mod lookup;
 pub(crate) mod man;
 pub(crate) mod mounts;
 pub(crate) mod tree;
+pub(crate) mod usage;
 pub(crate) mod validate;
 pub(crate) mod version;
 pub(crate) mod wait;

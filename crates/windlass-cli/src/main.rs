@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Command::Tree(command) => ask(commands::tree::run(&command, arguments.socket.as_deref(), &arguments.look)),
         Command::Events(command) => ask(commands::events::run(&command, arguments.socket.as_deref(), &arguments.look)),
         Command::Mounts(command) => ask(commands::mounts::run(&command, arguments.socket.as_deref())),
+        Command::Usage(command) => ask(commands::usage::run(&command, arguments.socket.as_deref(), &arguments.look)),
     };
     exit::code(done)
 }

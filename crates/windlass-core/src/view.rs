@@ -5,7 +5,7 @@ use crate::{
     desired::NamedVolume,
     engine::Engine,
     explain::{self, Explainer},
-    ids::{OuterName, PodUid, VolumeId},
+    ids::{DriverName, OuterName, PodUid, VolumeId},
     reason::{Code, Reason},
     snapshot::{
         MountView, OperationView, PodDetail, PodMountView, PodView, PodVolumeView, Snapshot, StepView, VolumeView,
@@ -56,6 +56,16 @@ impl Engine {
     /// One volume; `None` if nobody wants it and nothing of it is here. Costs what the volume costs (I-9).
     pub fn view_volume(&self, id: &VolumeId) -> Option<VolumeView> {
         Some(self.volume_view(self.volumes.find(id.as_str())?))
+    }
+
+    /// The driver that a volume is of; `None` if it is of none, or not here.
+    pub fn driver_of(&self, id: &VolumeId) -> Option<&DriverName> {
+        self.volumes[self.volumes.find(id.as_str())?].spec.driver.as_ref()
+    }
+
+    /// The volumes that are of a driver, each with its driver, in no particular order.
+    pub fn volumes_of_drivers(&self) -> impl Iterator<Item = (&DriverName, &VolumeId)> {
+        self.volumes.keys().filter_map(|it| Some((self.volumes[it].spec.driver.as_ref()?, self.volumes[it].id())))
     }
 
     /// One pod with its volumes; `None` if it is not known and nothing of it is here. Costs what the pod costs (I-9).

@@ -44,6 +44,7 @@ pub mod view;
 
 pub mod source;
 
+pub mod measuring;
 pub mod plugin;
 
 pub mod payload;

@@ -21,7 +21,7 @@ use windlass_core::{
     Config, Engine,
     answer::{InUse, PodStatus},
     event::{Containers, Goal, Place},
-    ids::{OuterName, PodUid, SourceName, VolumeId, WaiterId},
+    ids::{DriverName, OuterName, PodUid, SourceName, VolumeId, WaiterId},
     notice::Verdict,
     operation::Proof,
     reason::{Code, Reason},
@@ -45,10 +45,11 @@ use crate::{
     executor::Executor,
     fingerprint::Fingerprint,
     layout::{self, Layout},
+    measuring::{self, Asked, Questions},
     memory::{Memory, Object},
     objects::Reference,
     packed::Packed,
-    plugin::{self, Attributes, Made, Scene, Statistics},
+    plugin::{self, Attributes, Made, Scene},
     provision::store::Store,
     record::Records,
     resolve::{self, Settings},
@@ -72,6 +73,8 @@ struct Inner {
     first: Mutex<Option<broadcast::Receiver<Change>>>,
     workers: Workers,
     executor: Arc<Executor>,
+    /// How full volumes are, as far as that was asked and not answered yet.
+    questions: Arc<Questions>,
     /// Written to when the node goes, to end the thread that waits for the kernel.
     wake: Arc<OwnedFd>,
 }
@@ -490,7 +493,8 @@ impl Builder {
         thread
             .spawn(move || drive.run(&messages))
             .map_err(|source| StartError::File { what: "start a thread".into(), source })?;
-        Ok(Node(Arc::new(Inner { inbox, changes, first: Mutex::new(Some(first)), workers, executor, wake })))
+        let (first, questions) = (Mutex::new(Some(first)), Arc::default());
+        Ok(Node(Arc::new(Inner { inbox, changes, first, workers, executor, questions, wake })))
     }
 }
 
@@ -638,30 +642,27 @@ impl Node {
         if proven.len() == count { Ok(proven) } else { Err(proven) }
     }
 
-    /// How full the volumes of the pod are that are mounted now, by name; as an error why that is not known. Each is asked
-    /// on a thread of its own, so that one that hangs holds up no other.
-    pub async fn statistics(&self, pod: &PodUid) -> Vec<(OuterName, Result<Statistics, String>)> {
-        let uid = pod.clone();
-        let mounted = self.ask(move |drive| drive.measurable(&uid)).await.unwrap_or_default();
-        let mut asked = Vec::new();
-        for (name, want, made) in mounted {
-            let (sender, receiver) = oneshot::channel();
-            let executor = self.0.executor.clone();
-            let lane = Lane::from(format!("statistics {}", want.detail.volume).as_str());
-            let started = self.0.workers.run(&lane, move || {
-                let _ = sender.send(executor.statistics(&want, &made).map_err(|failure| failure.to_string()));
-            });
-            asked.push((name, started.map(|_| receiver)));
-        }
+    /// How full the volumes of the pod are that are mounted now, by name; as an error why that is not known. Waits for
+    /// all of them, and for one that hangs for as long as it does: [`Node::ask_statistics`] leaves that to the caller.
+    pub async fn statistics(&self, pod: &PodUid) -> Vec<(OuterName, measuring::Answer)> {
         let mut all = Vec::new();
-        for (name, asked) in asked {
-            let answer = match asked {
-                Ok(answer) => answer.await.unwrap_or_else(|_| Err("the question broke off".into())),
-                Err(error) => Err(plugin::chain(&error)),
-            };
-            all.push((name, answer));
+        for (name, asked) in self.ask_statistics(pod).await {
+            all.push((name, asked.answer().await));
         }
         all
+    }
+
+    /// Asks how full the volumes of the pod are that are mounted now. Each is asked on a thread of its own, so that one
+    /// that hangs holds up no other, and the answers can be awaited for as long as the caller likes.
+    pub async fn ask_statistics(&self, pod: &PodUid) -> Vec<(OuterName, Asked)> {
+        let uid = pod.clone();
+        let mounted = self.ask(move |drive| drive.measurable(&uid)).await.unwrap_or_default();
+        let asked = mounted.into_iter().map(|(name, want, made)| {
+            let (executor, volume) = (self.0.executor.clone(), want.detail.volume.clone());
+            let question = move || executor.statistics(&want, &made).map_err(|failure| failure.to_string());
+            (name, self.0.questions.ask(&self.0.workers, &volume, pod, question))
+        });
+        asked.collect()
     }
 
     /// The CSI drivers that are registered, by name.
@@ -734,9 +735,23 @@ impl Node {
         self.ask(|drive| drive.show_volumes()).await.unwrap_or_default()
     }
 
-    /// The CSI drivers that are registered, and those that volumes wait for, as they are shown, sorted by name.
+    /// The CSI drivers that are registered, those that volumes wait for, and those that something is set for, as they are
+    /// shown, sorted by name.
     pub async fn show_drivers(&self) -> Vec<view::Driver> {
-        self.ask(|drive| drive.show_drivers()).await.unwrap_or_default()
+        self.ask(|drive| drive.show_drivers(None)).await.unwrap_or_default()
+    }
+
+    /// One driver as it is shown; `None` if [`Node::show_drivers`] would leave it out.
+    pub async fn show_driver(&self, name: &str) -> Option<view::Driver> {
+        let name = name.to_owned();
+        self.ask(move |drive| drive.show_drivers(Some(&name)).pop()).await.flatten()
+    }
+
+    /// The CSI drivers that these volumes are of, in this order; `None` for a volume that is of none, or is not here.
+    pub async fn drivers_of(&self, volumes: Vec<VolumeId>) -> Vec<Option<DriverName>> {
+        let count = volumes.len();
+        let drivers = self.ask(move |drive| volumes.iter().map(|it| drive.engine.driver_of(it).cloned()).collect());
+        drivers.await.unwrap_or_else(|| vec![None; count])
     }
 
     /// The operations that run, oldest first, as they are shown.

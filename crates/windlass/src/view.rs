@@ -5,6 +5,7 @@
 
 pub mod containers;
 mod driver;
+mod statistics;
 
 use std::fmt;
 
@@ -17,7 +18,8 @@ use windlass_core::{
     spec::{Life, Mode, Phase},
 };
 
-pub use driver::{Driver, DriverStatus};
+pub use driver::{Driver, DriverSettings, DriverStatus};
+pub use statistics::{PodStatistics, PodStatisticsStatus, Usage, VolumeCondition, VolumeStatistics, statistics};
 
 /// What `apiVersion` says of every object here.
 pub const API_VERSION: &str = "windlass/v1alpha1";

@@ -22,6 +22,7 @@ use windlass_core::ids::PodUid;
 use super::{
     BASE, OPENAPI,
     query::{Listing, Plain},
+    statistics,
     status::Status,
     watch,
 };
@@ -55,6 +56,7 @@ pub(super) fn router(api: Api) -> Router {
         .route("/namespaces/{namespace}/pods", get(pods))
         .route("/namespaces/{namespace}/pods/{name}", get(pod))
         .route("/namespaces/{namespace}/pods/{name}/containers", get(pod_containers))
+        .route("/namespaces/{namespace}/pods/{name}/statistics", get(pod_statistics))
         .route("/namespaces/{namespace}/mounts", get(mounts))
         .route("/namespaces/{namespace}/events", get(events));
     Router::new()
@@ -246,6 +248,15 @@ async fn pod_containers(place: Place, _: Plain, State(api): State<Api>) -> Answe
     Ok(Json(containers(&pod, &volumes, groups, why)))
 }
 
+/// Whoever does not answer in time is told of with an error in its place, and holds up no other (I-6).
+async fn pod_statistics(place: Place, _: Plain, State(api): State<Api>) -> Answer<view::PodStatistics> {
+    let shown = place.pod(&api.shared).await?;
+    let uid = PodUid::from(shown.metadata.uid.as_deref().unwrap_or_default());
+    let asked = api.shared.node.ask_statistics(&uid).await;
+    let questions = asked.into_iter().map(|(name, asked)| (name.to_string(), asked.answer()));
+    Ok(Json(view::statistics(&shown, statistics::answers(questions, statistics::TIMEOUT).await)))
+}
+
 /// The process answers, and that is all it says.
 async fn healthz(_: Plain) -> Response {
     Json(json!({"status": "ok"})).into_response()
@@ -279,6 +290,7 @@ async fn discovery(_: Plain) -> Response {
         resource("node", "Node", false, &all[..1]),
         resource("pods", "Pod", true, &all),
         resource("pods/containers", "Containers", true, &all[..1]),
+        resource("pods/statistics", "PodStatistics", true, &all[..1]),
         resource("mounts", "Mount", true, &some),
         resource("volumes", "Volume", false, &some),
         resource("drivers", "Driver", false, &some),

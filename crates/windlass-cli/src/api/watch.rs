@@ -160,6 +160,8 @@ struct Touched {
     volumes: BTreeSet<VolumeId>,
     /// Volumes as such, whoever has them.
     alone: BTreeSet<VolumeId>,
+    /// By name.
+    drivers: BTreeSet<String>,
 }
 
 impl Touched {
@@ -180,7 +182,7 @@ impl Touched {
     }
 
     fn is_empty(&self) -> bool {
-        !self.everything && self.pods.is_empty() && self.volumes.is_empty()
+        !self.everything && self.pods.is_empty() && self.volumes.is_empty() && self.drivers.is_empty()
     }
 
     fn take(&mut self, change: Change) {
@@ -197,11 +199,13 @@ impl Touched {
                 self.volumes.insert(volume.clone());
                 self.alone.insert(volume);
             }
+            Change::Driver { name, .. } => {
+                self.drivers.insert(name.to_string());
+            }
             // The volume that made it so was told just before.
             Change::PodMounted(_)
             | Change::Event(_)
             | Change::InUse { .. }
-            | Change::Driver { .. }
             | Change::DriverRefused { .. }
             | Change::Claim { .. }
             | Change::Leftover { .. }
@@ -331,30 +335,74 @@ impl Watched for Volumes {
     }
 }
 
-/// The CSI drivers. There are few, so all are looked at.
+/// The CSI drivers; each is a group.
 pub(super) struct Drivers {
     node: Node,
     changes: Changes,
+    /// The drivers of the volumes that were told last: of most changes of volumes no driver has to be looked at.
+    of_volumes: BTreeMap<VolumeId, String>,
 }
 
 pub(super) fn drivers(node: &Node) -> Drivers {
-    Drivers { node: node.clone(), changes: node.changes() }
+    Drivers { node: node.clone(), changes: node.changes(), of_volumes: BTreeMap::new() }
+}
+
+impl Drivers {
+    fn entries(&mut self, driver: view::Driver) -> Entries<view::Driver> {
+        let name = driver.metadata.name.clone();
+        self.of_volumes.extend(driver.status.volumes.iter().map(|it| (it.as_str().into(), name.clone())));
+        vec![(ALL.to_owned(), driver)]
+    }
+
+    /// The drivers that have got or lost one of these volumes.
+    async fn changed(&mut self, volumes: BTreeSet<VolumeId>) -> BTreeSet<String> {
+        let volumes: Vec<VolumeId> = volumes.into_iter().collect();
+        let mut changed = BTreeSet::new();
+        for volumes in volumes.chunks(LOOK_MAX) {
+            let drivers = self.node.drivers_of(volumes.to_vec()).await;
+            for (volume, driver) in volumes.iter().zip(drivers) {
+                let driver = driver.map(|it| it.to_string());
+                if self.of_volumes.get(volume) != driver.as_ref() {
+                    changed.extend(self.of_volumes.remove(volume));
+                    changed.extend(driver);
+                }
+            }
+        }
+        changed
+    }
 }
 
 impl Watched for Drivers {
     type Object = view::Driver;
 
     async fn list(&mut self) -> Vec<(String, Entries<view::Driver>)> {
+        self.of_volumes.clear();
         let drivers = self.node.show_drivers().await;
-        vec![(ALL.into(), drivers.into_iter().map(|it| (it.metadata.name.clone(), it)).collect())]
+        drivers.into_iter().map(|it| (it.metadata.name.clone(), self.entries(it))).collect()
     }
 
     async fn touched(&mut self) -> Option<Look> {
-        Touched::next(&mut self.changes).await.map(|_| Look::Everywhere)
+        loop {
+            let touched = Touched::next(&mut self.changes).await?;
+            if touched.everything {
+                return Some(Look::Everywhere);
+            }
+            // A volume that comes or goes is told; what pods want of it is nothing to its driver.
+            let mut drivers = touched.drivers;
+            drivers.extend(self.changed(touched.volumes).await);
+            if !drivers.is_empty() {
+                return Some(Look::At(drivers));
+            }
+        }
     }
 
-    async fn look(&mut self, _: &[String]) -> Vec<(String, Entries<view::Driver>)> {
-        self.list().await
+    async fn look(&mut self, groups: &[String]) -> Vec<(String, Entries<view::Driver>)> {
+        let mut drivers = Vec::with_capacity(groups.len());
+        for group in groups {
+            let driver = self.node.show_driver(group).await;
+            drivers.push((group.clone(), driver.map(|it| self.entries(it)).unwrap_or_default()));
+        }
+        drivers
     }
 }
 

@@ -1,6 +1,6 @@
 //! `windlass describe`: everything about a pod, a volume or the node, for people.
 
-use std::{path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode, time::Duration};
 
 use jiff::Timestamp;
 use windlass::view::{self, Condition, ConditionStatus, List, MountStatus, Severity};
@@ -9,6 +9,7 @@ use super::lookup;
 use crate::{
     args::{Describe, Described, Look},
     client::{self, Client},
+    daemon::config::Time,
     exit::Failure,
     output::{
         self,
@@ -48,7 +49,7 @@ pub(crate) async fn run(command: &Describe, socket: Option<&Path>, look: &Look) 
 async fn drivers(client: &Client, names: &[&str], style: Style) -> anyhow::Result<Vec<String>> {
     let mut drivers = client.get::<List<view::Driver>>(&client::list(None, "drivers")).await?.items;
     if let Some(name) = names.iter().find(|name| !drivers.iter().any(|it| it.is_called(name))) {
-        let hint = "a driver is known once it has registered or a volume wants it; see `windlass get drivers`";
+        let hint = "a driver is known once it has registered, a volume wants it or something is set for it; see `windlass get drivers`";
         return Err(Failure::new(format!("driver {:?} not found", plain(name))).hints([hint.into()]).into());
     }
     drivers.retain(|it| names.is_empty() || names.iter().any(|name| it.is_called(name)));
@@ -68,17 +69,21 @@ fn describe_driver(driver: &view::Driver, volumes: &[view::Volume], style: Style
         (true, None) => "yes".into(),
         (false, _) => "no: start the driver; its volumes are tried as soon as it registers".into(),
     };
-    let limit = status.volumes_max.map_or_else(|| "<none>".into(), |it| it.to_string());
-    let mut text = fields(
-        0,
-        &[
-            ("Name", plain(&driver.metadata.name)),
-            ("Registered", registered),
-            ("Endpoint", some(status.endpoint.as_deref())),
-            ("Node ID", some(status.node_id.as_deref())),
-            ("Volume Limit", limit),
-        ],
-    );
+    let number = |it: Option<u64>| it.map(|it| it.to_string());
+    let settings = status.settings.clone().unwrap_or_default();
+    let timeout = settings.timeout_milliseconds.map(|it| Time(Duration::from_millis(it)).to_string());
+    let mut shown = vec![
+        ("Name", plain(&driver.metadata.name)),
+        ("Registered", registered),
+        ("Endpoint", some(status.endpoint.as_deref())),
+        ("Controller", some(settings.controller.as_deref())),
+        ("Node ID", some(status.node_id.as_deref())),
+        ("Volume Limit", some(number(status.volumes_max).as_deref())),
+    ];
+    // Of most drivers nothing is set: they are called like all others.
+    shown.extend(timeout.map(|it| ("Timeout", it)));
+    shown.extend(number(settings.calls_at_once).map(|it| ("Calls At Once", it)));
+    let mut text = fields(0, &shown);
     let lines = |heading: &str, lines: Vec<String>| match lines.is_empty() {
         true => format!("{heading}:  <none>\n"),
         false => format!("{heading}:\n{}", lines.iter().map(|it| format!("  {}\n", plain(it))).collect::<String>()),

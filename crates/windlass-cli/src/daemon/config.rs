@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use windlass::{csi::DriverSettings, source::directory};
 
@@ -406,18 +407,24 @@ fn parse(text: &str) -> anyhow::Result<Settings> {
     if text.lines().all(|it| it.trim().is_empty() || it.trim_start().starts_with('#')) {
         return Ok(Settings::default());
     }
-    let value: serde_json::Value = serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!("{error}"))?;
-    let serde_json::Value::Object(given) = value else { bail!("it is no list of names and values") };
-    let known: Vec<String> = known();
-    if let Some(key) = given.keys().find(|it| !known.contains(it)) {
-        let near =
-            known.iter().map(|it| (strsim::jaro_winkler(key, it), it)).max_by(|one, other| one.0.total_cmp(&other.0));
-        match near.filter(|(likeness, _)| *likeness > 0.75) {
-            Some((_, near)) => bail!("unknown key {key:?}; did you mean {near:?}?"),
-            None => bail!("unknown key {key:?}; there are {}", known.join(", ")),
-        }
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let Value::Object(given) = value else { bail!("it is no list of names and values") };
+    only(&given, &known(), "")?;
+    if let Some(drivers) = given.get("drivers") {
+        drivers::check(drivers)?;
     }
     serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!("{error}"))
+}
+
+/// Refuses a key that is not known, with the nearest one that is. `of` says of what these are the keys.
+pub(super) fn only(given: &Map<String, Value>, known: &[String], of: &str) -> anyhow::Result<()> {
+    let Some(key) = given.keys().find(|it| !known.contains(it)) else { return Ok(()) };
+    let near =
+        known.iter().map(|it| (strsim::jaro_winkler(key, it), it)).max_by(|one, other| one.0.total_cmp(&other.0));
+    match near.filter(|(likeness, _)| *likeness > 0.75) {
+        Some((_, near)) => bail!("unknown key {key:?}{of}; did you mean {near:?}?"),
+        None => bail!("unknown key {key:?}{of}; there are {}", known.join(", ")),
+    }
 }
 
 /// The keys that a file may have: those of a configuration that says everything.
@@ -448,8 +455,13 @@ fn known() -> Vec<String> {
         stop_timeout: Some(Time(Duration::ZERO)),
         ..Settings::default()
     };
+    keys(&all)
+}
+
+/// The keys of something that has values for all of them.
+pub(super) fn keys(all: &impl Serialize) -> Vec<String> {
     match serde_json::to_value(all) {
-        Ok(serde_json::Value::Object(all)) => all.keys().cloned().collect(),
+        Ok(Value::Object(all)) => all.keys().cloned().collect(),
         _ => Vec::new(),
     }
 }

@@ -5,13 +5,15 @@ use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
     str::FromStr,
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use windlass::csi::DriverSettings;
 
-use super::config::Time;
+use super::config::{Time, keys, only};
 
 /// Of all drivers for which something is set, by name.
 pub(crate) type Drivers = BTreeMap<String, Written>;
@@ -29,6 +31,27 @@ pub(crate) struct Written {
     /// How many of its calls are made at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     calls_at_once: Option<NonZeroUsize>,
+}
+
+/// Refuses what a file says of drivers if it cannot be read as that, and says of which.
+pub(super) fn check(drivers: &Value) -> anyhow::Result<()> {
+    let Value::Object(drivers) = drivers else {
+        bail!("drivers is no list of names of drivers, with what is set for each")
+    };
+    let all = Written {
+        controller: Some(PathBuf::new()),
+        timeout: Some(Time(Duration::ZERO)),
+        calls_at_once: Some(NonZeroUsize::MIN),
+    };
+    let known = keys(&all);
+    for (name, settings) in drivers {
+        let Value::Object(given) = settings else {
+            bail!("what is set for driver {name:?} is no list of names and values; there are {}", known.join(", "));
+        };
+        only(given, &known, &format!(" of driver {name:?}"))?;
+        Written::deserialize(settings).with_context(|| format!("what is set for driver {name:?}"))?;
+    }
+    Ok(())
 }
 
 /// A driver and the socket of its controller service, on the command line.

@@ -228,7 +228,7 @@ impl Listed for view::Driver {
     const PLURAL: &str = "drivers";
     const NAMESPACED: bool = false;
     const HEADINGS: &[&'static str] = &["NAME", "STATUS", "VOLUMES", "NODE ID", "AGE"];
-    const WIDE: &[&'static str] = &["LIMIT", "CAPABILITIES", "ENDPOINT"];
+    const WIDE: &[&'static str] = &["LIMIT", "CAPABILITIES", "ENDPOINT", "CONTROLLER"];
 
     fn metadata(&self) -> &Metadata {
         &self.metadata
@@ -250,6 +250,7 @@ impl Listed for view::Driver {
             driver.volumes_max.map_or_else(|| "<none>".into(), |it| it.to_string()).into(),
             some(Some(driver.capabilities.join(",").as_str()).filter(|it| !it.is_empty())).into(),
             some(driver.endpoint.as_deref()).into(),
+            some(driver.settings.as_ref().and_then(|it| it.controller.as_deref())).into(),
         ]
     }
 }

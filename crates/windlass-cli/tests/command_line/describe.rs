@@ -14,6 +14,7 @@ fn daemon() -> Daemon {
         ("/pods", list("Pod", &[stuck_web(), db()])),
         ("/events", list("Event", &[event(5)])),
         ("/volumes", list("Volume", &[volume()])),
+        ("/drivers", list("Driver", &[driver(), missing_driver()])),
         ("/node", object(&node())),
     ])
 }
@@ -79,6 +80,32 @@ fn a_volume_is_described_with_its_pods() {
     assert_eq!(daemon.print(&["describe", "volume", "kubernetes.io/local-volume/disk"]), text);
     assert_eq!(daemon.print(&["describe", "volumes"]), text);
     daemon.run(&["describe", "volume", "other"]).failed(1, &["volume \"other\" not found", "get volumes"]);
+}
+
+#[test]
+fn a_driver_is_described_with_what_is_set_for_it() {
+    let daemon = daemon();
+    let text = lines(&[
+        "Name:           disks.example.com",
+        "Registered:     yes, for 2d",
+        "Endpoint:       /run/disks/csi.sock",
+        "Controller:     /run/disks/csi.sock",
+        "Node ID:        node-1",
+        "Volume Limit:   8",
+        "Timeout:        1m 30s",
+        "Calls At Once:  4",
+        "Topology:",
+        "  zone=a",
+        "Capabilities:",
+        "  STAGE_UNSTAGE_VOLUME",
+        "  EXPAND_VOLUME",
+        "Volumes:  <none>",
+    ]);
+    assert_eq!(daemon.print(&["describe", "driver", "disks.example.com"]), text);
+    let missing = daemon.print(&["describe", "driver/away.example.com"]);
+    assert!(missing.contains("Registered:    no: start the driver;"), "{missing}");
+    assert!(!missing.contains("Timeout") && !missing.contains("Calls"), "{missing}");
+    daemon.run(&["describe", "driver", "other"]).failed(1, &["driver \"other\" not found", "get drivers"]);
 }
 
 #[test]

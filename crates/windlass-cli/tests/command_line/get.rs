@@ -16,6 +16,7 @@ fn daemon() -> Daemon {
         ("/pods", list("Pod", &[db(), stuck_web()])),
         ("/volumes", list("Volume", &[volume()])),
         ("/namespaces/default/mounts", list("Mount", &mounts)),
+        ("/drivers", list("Driver", &[missing_driver(), driver()])),
         ("/operations", list("Operation", &[operation()])),
         ("/namespaces/default/events", list("Event", &[event(5)])),
         ("/node", object(&node())),
@@ -65,6 +66,19 @@ fn the_other_kinds_have_tables_too() {
             "NAME                              TYPE           STAGED   IN-USE   PODS   ATTACHED   SIZE   MESSAGE",
             "kubernetes.io/local-volume/disk   local-volume   Held     true     1      Absent     10Gi",
         ])
+    );
+    assert_eq!(
+        daemon.print(&["get", "drivers"]),
+        lines(&[
+            "NAME                STATUS       VOLUMES   NODE ID   AGE",
+            "away.example.com    Missing      1         <none>    <none>",
+            "disks.example.com   Registered   1         node-1    2d",
+        ])
+    );
+    assert_eq!(
+        daemon.print(&["get", "driver", "disks.example.com", "-o", "wide", "--no-headers"]),
+        "disks.example.com   Registered   1   node-1   2d   8   STAGE_UNSTAGE_VOLUME,EXPAND_VOLUME   \
+            /run/disks/csi.sock   /run/disks/csi.sock\n"
     );
     // The pod of an operation is known by its UID; people know it by its name.
     assert_eq!(

@@ -12,5 +12,6 @@ mod objects;
 mod program;
 mod reach;
 mod tree;
+mod usage;
 mod wait;
 mod watch;

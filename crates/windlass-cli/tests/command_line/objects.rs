@@ -102,6 +102,43 @@ pub(crate) fn volume() -> Volume {
     Object::new("Volume", metadata, status)
 }
 
+/// A driver that makes and attaches volumes by its controller service.
+pub(crate) fn driver() -> Driver {
+    let settings = DriverSettings {
+        controller: Some("/run/disks/csi.sock".into()),
+        timeout_milliseconds: Some(90_000),
+        calls_at_once: Some(4),
+    };
+    let status = DriverStatus {
+        registered: true,
+        since: Some(two_days_ago()),
+        endpoint: Some("/run/disks/csi.sock".into()),
+        node_id: Some("node-1".into()),
+        volumes_max: Some(8),
+        topology: [("zone".to_owned(), "a".to_owned())].into(),
+        capabilities: vec!["STAGE_UNSTAGE_VOLUME".into(), "EXPAND_VOLUME".into()],
+        settings: Some(settings),
+        volumes: vec!["kubernetes.io/csi/disks.example.com^1".into()],
+    };
+    Object::new("Driver", Metadata { name: "disks.example.com".into(), ..Metadata::default() }, status)
+}
+
+/// One that a volume waits for, and nothing is set for.
+pub(crate) fn missing_driver() -> Driver {
+    let status = DriverStatus {
+        registered: false,
+        since: None,
+        endpoint: None,
+        node_id: None,
+        volumes_max: None,
+        topology: [].into(),
+        capabilities: Vec::new(),
+        settings: None,
+        volumes: vec!["kubernetes.io/csi/away.example.com^1".into()],
+    };
+    Object::new("Driver", Metadata { name: "away.example.com".into(), ..Metadata::default() }, status)
+}
+
 pub(crate) fn operation() -> Operation {
     let status = OperationStatus {
         operation: "publish".into(),

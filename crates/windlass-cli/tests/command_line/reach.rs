@@ -115,7 +115,7 @@ fn completions_and_manual_pages_are_made_without_a_daemon() {
     let names = std::fs::read_dir(directory.path()).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.collect();
     names.sort();
-    let verbs = "completion csi-judge csi describe events explain get mounts run tree validate version wait";
+    let verbs = "completion csi-judge csi describe events explain get mounts run tree usage validate version wait";
     let pages = verbs.split(' ').map(|it| format!("windlass-{it}.1")).chain(["windlass.1".into()]);
     assert_eq!(names, pages.collect::<Vec<_>>());
     for name in names {

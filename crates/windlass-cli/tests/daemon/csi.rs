@@ -5,26 +5,31 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::mpsc,
     time::Duration,
 };
 
+use rustix::process::{Pid, Signal};
+use serde_json::Value;
 use windlass_csi::{Driver, Limits, proto::csi};
 
 use crate::{
-    case::{Case, Daemon, Ended, until},
+    case::{Case, Daemon, Ended, PATIENCE, until},
     enter::{BASE, privileged},
     tests,
 };
 
 tests![
+    a_watch_of_drivers_tells_of_those_that_come_and_go_and_of_their_volumes,
     a_claim_gets_a_volume_that_is_attached_grows_and_goes_with_it,
     a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes,
     a_volume_of_a_pods_own_is_made_and_deleted_with_the_pod,
     a_device_of_a_driver_is_given_to_a_pod_as_it_is,
+    a_driver_that_hangs_is_told_of_beside_the_usage_of_other_volumes,
 ];
 
 const DRIVER: &str = "loop.csi.windlass.dev";
@@ -117,6 +122,11 @@ fn start_driver_with(case: &Case, options: &[&str]) -> Ended {
     BufReader::new(driver.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(!line.is_empty(), "the driver ended: {}", fs::read_to_string(case.path("driver.log")).unwrap());
     driver
+}
+
+/// Takes the socket of a driver away by which it has registered, as one that ends in order does itself.
+fn forget_driver(case: &Case) {
+    fs::remove_file(sockets(case).join("registry").join(format!("{DRIVER}-reg.sock"))).unwrap();
 }
 
 /// What a cluster's controllers would do, by the driver's controller service.
@@ -217,6 +227,60 @@ fn loop_devices(case: &Case) -> Vec<PathBuf> {
     backed.collect()
 }
 
+/// What a watch of the drivers told.
+fn next_driver(lines: &mut impl Iterator<Item = io::Result<String>>) -> (String, bool, usize) {
+    let line = lines.next().expect("the watch goes on").unwrap();
+    let event: Value = serde_json::from_str(&line).unwrap();
+    let status = &event["object"]["status"];
+    let volumes = status["volumes"].as_array().map_or(0, Vec::len);
+    (event["type"].as_str().unwrap().into(), status["registered"] == true, volumes)
+}
+
+fn a_watch_of_drivers_tells_of_those_that_come_and_go_and_of_their_volumes(case: &Case) {
+    if !can_run("a watch of drivers") {
+        return;
+    }
+    let daemon = start_daemon(case);
+    let mut command = case.windlass();
+    command.args(["get", "drivers", "--watch", "--output-watch-events", "-o", "json"]).stdout(Stdio::piped());
+    let mut watch = Ended(command.spawn().unwrap());
+    let lines = BufReader::new(watch.0.stdout.take().unwrap()).lines();
+    // Lines that do not come end the test.
+    let (sender, received) = mpsc::channel();
+    std::thread::spawn(move || lines.into_iter().try_for_each(|it| sender.send(it)));
+    let mut lines = std::iter::from_fn(|| received.recv_timeout(PATIENCE).ok());
+    let told = |kind: &str, registered, volumes| (kind.to_owned(), registered, volumes);
+    assert_eq!(next_driver(&mut lines), told("BOOKMARK", false, 0));
+
+    let driver = start_driver(case);
+    assert_eq!(next_driver(&mut lines), told("ADDED", true, 0));
+    // A pod without a volume of the driver is nothing to it.
+    case.manifest(
+        "other.yaml",
+        &POD.replace("app", "other").replace("persistentVolumeClaim: {claimName: data}", "emptyDir: {}"),
+    );
+    case.wait_mounted(&["other"]);
+    let volume = Controller::of(case).create("data", 320, Some("xfs"));
+    case.manifest("driver.yaml", OBJECT);
+    case.manifest("data.yaml", &claimed(&volume, 320, "Filesystem"));
+    case.manifest("app.yaml", POD);
+    assert_eq!(next_driver(&mut lines), told("MODIFIED", true, 1));
+    case.wait_mounted(&["app"]);
+    drop(driver);
+    forget_driver(case);
+    assert_eq!(next_driver(&mut lines), told("MODIFIED", false, 1));
+    let driver = start_driver(case);
+    assert_eq!(next_driver(&mut lines), told("MODIFIED", true, 1));
+    case.remove_manifest("app.yaml");
+    assert_eq!(next_driver(&mut lines), told("MODIFIED", true, 0));
+    Controller::of(case).delete(&volume);
+    drop(driver);
+    forget_driver(case);
+    assert_eq!(next_driver(&mut lines), told("DELETED", true, 0));
+    drop(watch);
+    assert!(daemon.stop().success());
+}
+
 fn a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes(case: &Case) {
     if !can_run("the life of a driver's volume") {
         return;
@@ -238,6 +302,13 @@ fn a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes(case:
     case.manifest("data.yaml", &claimed(&volume, 512, "Filesystem"));
     daemon.until_logged("the volume has grown");
     assert!(size(&path) > before, "{} is not more than {before}", size(&path));
+
+    // How full it is the driver tells, and that it is well.
+    let told = &case.json(&["usage", "app"])["status"]["volumes"][0];
+    assert_eq!(told["bytes"]["total"], size(&path), "{told}");
+    assert!(told["bytes"]["used"].as_u64().unwrap() > 0 && told["inodes"]["used"].as_u64().unwrap() > 0, "{told}");
+    assert_eq!(told["condition"]["abnormal"], false, "{told}");
+    assert!(case.ask(&["usage"]).contains("%     Normal"), "{told}");
 
     // Neither the death of the driver nor that of the daemon is anything to the pod.
     drop(driver);
@@ -368,6 +439,42 @@ spec:
     case.remove_manifest("app.yaml");
     case.wait_unmounted(&["app"]);
     assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 0);
+    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert!(daemon.stop().success());
+}
+
+/// I-6.
+fn a_driver_that_hangs_is_told_of_beside_the_usage_of_other_volumes(case: &Case) {
+    if !can_run("a driver that hangs") {
+        return;
+    }
+    let daemon = start_daemon(case);
+    let driver = start_driver(case);
+    let pod = format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata: {{name: app, uid: app-1}}
+spec:
+  containers: [{{name: main, volumeMounts: [{{name: disk, mountPath: /disk}}, {{name: scratch, mountPath: /scratch}}]}}]
+  volumes:
+  - {{name: disk, csi: {{driver: {DRIVER}, fsType: ext4, volumeAttributes: {{size: 32Mi}}}}}}
+  - {{name: scratch, emptyDir: {{}}}}
+"
+    );
+    case.manifest("driver.yaml", OBJECT);
+    case.manifest("app.yaml", &pod);
+    case.wait_mounted(&["app"]);
+    let signal = |signal| rustix::process::kill_process(Pid::from_child(&driver.0), signal).unwrap();
+    signal(Signal::STOP);
+    let volumes = &case.json(&["usage", "app"])["status"]["volumes"];
+    assert!(volumes[0]["error"].as_str().unwrap().starts_with("there is no answer after 5 s"), "{volumes}");
+    assert!(volumes[1]["bytes"]["used"].is_u64(), "{volumes}");
+    signal(Signal::CONT);
+    let volumes = &case.json(&["usage", "app"])["status"]["volumes"];
+    assert!(volumes[0]["bytes"]["total"].as_u64().unwrap() > 0, "{volumes}");
+    case.remove_manifest("app.yaml");
+    case.wait_unmounted(&["app"]);
     assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
     assert!(daemon.stop().success());
 }

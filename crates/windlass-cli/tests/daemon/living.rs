@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
 use crate::{
     case::{Case, until},
@@ -23,6 +24,8 @@ tests![
     a_hangup_reads_everything_again,
     the_watchdog_is_told_that_the_daemon_lives,
     settings_come_from_the_file_and_the_command_line_comes_first,
+    what_is_set_for_drivers_comes_from_the_file_and_the_command_line,
+    settings_of_drivers_that_make_no_sense_are_refused,
     unknown_settings_are_refused_with_the_nearest_name,
     the_log_never_tells_a_secret,
     the_log_has_a_line_when_a_pod_is_mounted_and_one_when_it_is_gone,
@@ -285,6 +288,71 @@ fn settings_come_from_the_file_and_the_command_line_comes_first(case: &Case) {
     let mut command = case.windlass();
     command.args(["run", "--print-config", "--config"]).arg(&file);
     assert_eq!(String::from_utf8(command.output().unwrap().stdout).unwrap(), printed);
+}
+
+fn what_is_set_for_drivers_comes_from_the_file_and_the_command_line(case: &Case) {
+    let file = case.path("config.yaml");
+    let text = "driver-registry: /srv/registry\ndriver-timeout: 30s\ndrivers:\n  a.example.com: {controller: \
+        /run/a.sock, timeout: 1m30s, calls-at-once: 4}\n  b.example.com: {controller: /run/b.sock}\n";
+    fs::write(&file, text).unwrap();
+    let print = |options: &[&str]| {
+        let output = case.windlass().args(["run", "--print-config", "--config"]).arg(&file).args(options).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let options = ["--controller=b.example.com=/run/b2.sock", "--controller", "c.example.com=/run/c=1.sock"];
+    let printed = print(&options);
+    let settings: Value = serde_saphyr::from_str(&printed).unwrap();
+    assert_eq!((&settings["driver-registry"], &settings["driver-timeout"]), (&json!("/srv/registry"), &json!("30s")));
+    let expected = json!({
+        "a.example.com": {"controller": "/run/a.sock", "timeout": "1m 30s", "calls-at-once": 4},
+        "b.example.com": {"controller": "/run/b2.sock"},
+        "c.example.com": {"controller": "/run/c=1.sock"},
+    });
+    assert_eq!(settings["drivers"], expected);
+    // What is printed is a file that says the same.
+    fs::write(&file, &printed).unwrap();
+    assert_eq!(print(&[]), printed);
+    // What the file that is installed shows, switched on.
+    let shown = include_str!("../../../../deploy/config.yaml").lines().skip_while(|it| *it != "#drivers:");
+    let shown: Vec<&str> = shown.map_while(|it| it.strip_prefix('#')).collect();
+    fs::write(&file, shown.join("\n")).unwrap();
+    let settings: Value = serde_saphyr::from_str(&print(&[])).unwrap();
+    let expected = json!({"controller": "/run/disks/csi.sock", "timeout": "30s", "calls-at-once": 4});
+    assert_eq!(settings["drivers"], json!({"disks.example.com": expected}));
+}
+
+fn settings_of_drivers_that_make_no_sense_are_refused(case: &Case) {
+    let file = case.path("config.yaml");
+    let refused = |text: &str, status: i32, options: &[&str], said: &str| {
+        fs::write(&file, text).unwrap();
+        let output = case.windlass().args(["run", "--print-config", "--config"]).arg(&file).args(options).output();
+        let output = output.unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(status) && error.contains(said), "{text:?} {options:?}: {error}");
+    };
+    refused(
+        "drivers: {a: {controler: /run/a.sock}}\n",
+        1,
+        &[],
+        "unknown key \"controler\" of driver \"a\"; did you mean \"controller\"?",
+    );
+    refused(
+        "drivers: {a: {size: 7}}\n",
+        1,
+        &[],
+        "unknown key \"size\" of driver \"a\"; there are calls-at-once, controller, timeout",
+    );
+    refused("drivers: {a: {timeout: 0s}}\n", 1, &[], "drivers.a.timeout must be more than nothing");
+    refused("drivers: {a: {timeout: soon}}\n", 1, &[], "\"soon\" is no time");
+    refused("drivers: {a: {calls-at-once: 0}}\n", 1, &[], "nonzero");
+    refused("drivers: {a: /run/a.sock}\n", 1, &[], "driver \"a\"");
+    refused("drivers: [a]\n", 1, &[], "drivers");
+    refused("driver-timeout: 0s\n", 1, &[], "driver-timeout must be more than nothing");
+    for wrong in ["x", "=/run/a.sock", "x="] {
+        refused("", 2, &["--controller", wrong], "it is not like name.of.driver=/path/of/socket");
+    }
 }
 
 fn unknown_settings_are_refused_with_the_nearest_name(case: &Case) {

@@ -20,22 +20,21 @@ use crate::{
 };
 
 impl Drive {
-    /// The drivers that are registered, and those that volumes of this node want.
-    pub(crate) fn show_drivers(&self) -> Vec<view::Driver> {
-        let mut volumes: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let registered: BTreeMap<String, Registered> =
-            self.executor.scene.drivers.all().into_iter().map(|it| (it.driver.name().to_owned(), it)).collect();
-        for name in registered.keys() {
-            volumes.entry(name.clone()).or_default();
-        }
-        for volume in self.engine.snapshot().volumes {
-            if let Some(driver) = &volume.driver {
-                volumes.entry(driver.to_string()).or_default().push(volume.id.to_string());
-            }
+    /// The drivers that are registered, those that volumes of this node want, and those that something is set for; if a
+    /// name is given only the one of that name.
+    pub(crate) fn show_drivers(&self, only: Option<&str>) -> Vec<view::Driver> {
+        let drivers = &self.executor.scene.drivers;
+        let is_asked_for = |name: &str| only.is_none_or(|it| it == name);
+        let registered = drivers.all().into_iter().map(|it| (it.driver.name().to_owned(), it));
+        let registered: BTreeMap<String, Registered> = registered.collect();
+        let known = registered.keys().chain(drivers.settings().keys()).filter(|it| is_asked_for(it));
+        let mut volumes: BTreeMap<&str, Vec<String>> = known.map(|it| (it.as_str(), Vec::new())).collect();
+        for (driver, volume) in self.engine.volumes_of_drivers().filter(|(it, _)| is_asked_for(it.as_str())) {
+            volumes.entry(driver.as_str()).or_default().push(volume.to_string());
         }
         let shown = volumes.into_iter().map(|(name, mut volumes)| {
             volumes.sort();
-            view::Driver::of(&name, registered.get(&name), volumes)
+            view::Driver::of(name, registered.get(name), drivers.settings().get(name), volumes)
         });
         shown.collect()
     }

@@ -2,7 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 
-use windlass_linux::{safe_path::Place, usage};
+use rustix::io::Errno;
+use windlass_core::operation::Cause;
+use windlass_linux::{
+    safe_path::{self, Place},
+    usage,
+};
 
 use super::{Failure, Made, What};
 
@@ -42,7 +47,16 @@ pub struct Condition {
 
 /// Measures what is there: a file system by asking it, a directory by walking through it.
 pub(super) fn measure(made: &Made) -> Result<Statistics, Failure> {
-    let place = Place::root(&made.path)?;
+    let unmeasured = |text: String| Failure::refused(Cause::NotSupported, text);
+    if made.path.as_os_str().is_empty() {
+        return Err(unmeasured("the container runtime mounts it, and alone knows how full it is".into()));
+    }
+    let place = Place::root(&made.path).map_err(|error| match error {
+        safe_path::Error::OpenRoot { path, source: Errno::NOTDIR } => {
+            unmeasured(format!("{} is no directory, and only directories are measured", path.display()))
+        }
+        error => error.into(),
+    })?;
     let bytes_and_inodes = |bytes, inodes| Statistics { bytes: Some(bytes), inodes: Some(inodes), condition: None };
     match made.what {
         What::Mount(_) | What::Host => {

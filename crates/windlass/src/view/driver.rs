@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{API_VERSION, Metadata, Object};
-use crate::csi::Registered;
+use crate::csi::{self, Registered};
 
-/// A driver that is registered, or that volumes wait for.
+/// A driver that is registered, that volumes wait for, or that something is set for.
 pub type Driver = Object<DriverStatus>;
 
 /// How a driver stands.
@@ -35,13 +35,47 @@ pub struct DriverStatus {
     /// What it can do on this node, in CSI's words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
+    /// What is set for it, if anything is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<DriverSettings>,
     /// The volumes of this node that are its own, sorted.
     pub volumes: Vec<String>,
 }
 
+/// What is set for a driver on this node; what is not is as for all drivers.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DriverSettings {
+    /// The socket of its controller service, by which this node makes, attaches, grows and deletes its volumes itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<String>,
+    /// How long a call of it may take, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_milliseconds: Option<u64>,
+    /// How many of its calls are made at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_at_once: Option<u64>,
+}
+
+impl From<&csi::DriverSettings> for DriverSettings {
+    fn from(settings: &csi::DriverSettings) -> Self {
+        let number = |it: u128| u64::try_from(it).unwrap_or(u64::MAX);
+        Self {
+            controller: settings.controller.as_ref().map(|it| it.display().to_string()),
+            timeout_milliseconds: settings.deadline.map(|it| number(it.as_millis())),
+            calls_at_once: settings.calls_at_once.map(|it| number(it.get() as u128)),
+        }
+    }
+}
+
 impl Driver {
-    /// A driver of this name, with the volumes that are its own.
-    pub(crate) fn of(name: &str, registered: Option<&Registered>, volumes: Vec<String>) -> Self {
+    /// A driver of this name, with what is set for it and the volumes that are its own.
+    pub(crate) fn of(
+        name: &str,
+        registered: Option<&Registered>,
+        settings: Option<&csi::DriverSettings>,
+        volumes: Vec<String>,
+    ) -> Self {
         let can = registered.map(|it| it.capabilities).unwrap_or_default();
         let words = [
             (can.stage_unstage, "STAGE_UNSTAGE_VOLUME"),
@@ -60,6 +94,7 @@ impl Driver {
             volumes_max: info.and_then(|it| it.limit).map(u64::from),
             topology: info.map(|it| it.topology.clone()).unwrap_or_default(),
             capabilities: words.iter().filter(|(has, _)| *has).map(|(_, word)| (*word).to_owned()).collect(),
+            settings: settings.map(DriverSettings::from),
             volumes,
         };
         let metadata = Metadata { name: name.into(), ..Metadata::default() };

@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass::view::{
     self, Awaited, Condition, ConditionStatus, ContainerDevice, ContainerMount, ContainerMounts, ContainersStatus,
-    Counts, EventStatus, GivenVolume, List, Metadata, MissingMount, MountStatus, NodeStatus, Object, OperationStatus,
-    PodPhase, PodStatus, Problem, Reason, Severity, VolumeStatus, VolumeUser, WatchEvent, WatchKind,
+    Counts, DriverSettings, DriverStatus, EventStatus, GivenVolume, List, Metadata, MissingMount, MountStatus,
+    NodeStatus, Object, OperationStatus, PodPhase, PodStatisticsStatus, PodStatus, Problem, Reason, Severity, Usage,
+    VolumeCondition, VolumeStatistics, VolumeStatus, VolumeUser, WatchEvent, WatchKind,
 };
 use windlass_core::reason::Code;
 
@@ -225,6 +226,21 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
         reasons: reasons(),
         pods: vec![VolumeUser { uid: "u".into(), names: vec!["data".into()], published: "Doing".into() }],
     };
+    let driver = DriverStatus {
+        registered: true,
+        since: Some(now),
+        endpoint: Some("/run/driver/csi.sock".into()),
+        node_id: Some("node-1".into()),
+        volumes_max: Some(8),
+        topology: [("zone".to_owned(), "a".to_owned())].into(),
+        capabilities: vec!["GET_VOLUME_STATS".into()],
+        settings: Some(DriverSettings {
+            controller: Some("/run/driver/controller.sock".into()),
+            timeout_milliseconds: Some(30_000),
+            calls_at_once: Some(4),
+        }),
+        volumes: vec!["kubernetes.io/csi/driver^1".into()],
+    };
     let operation = OperationStatus {
         operation: "publish".into(),
         volume_id: "v".into(),
@@ -271,15 +287,28 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
         relabel: true,
     };
     let containers = ContainersStatus { containers: vec![container], groups: vec![1], volumes: vec![given] };
-    let examples: [(&str, Value); 9] = [
+    let usage = Some(Usage { total: Some(3), available: Some(2), used: 1 });
+    let measured = VolumeStatistics {
+        volume: "data".into(),
+        volume_id: Some("v".into()),
+        plugin: Some("kubernetes.io/csi".into()),
+        bytes: usage,
+        inodes: usage,
+        condition: Some(VolumeCondition { abnormal: true, message: "it is worn out".into() }),
+        error: Some("it does not answer".into()),
+    };
+    let statistics = PodStatisticsStatus { volumes: vec![measured] };
+    let examples: [(&str, Value); 11] = [
         ("Node", json!(Object::new("Node", metadata(), node))),
         ("Pod", json!(pod())),
         ("PodList", json!(List::new("Pod", vec![pod()]))),
         ("Mount", json!(view::mounts(&pod())[0])),
         ("Volume", json!(Object::new("Volume", metadata(), volume))),
+        ("Driver", json!(Object::new("Driver", metadata(), driver))),
         ("Operation", json!(Object::new("Operation", metadata(), operation))),
         ("Event", json!(Object::new("Event", metadata(), event))),
         ("Containers", json!(Object::new("Containers", metadata(), containers))),
+        ("PodStatistics", json!(Object::new("PodStatistics", metadata(), statistics))),
         ("Status", json!(Status::not_found("nothing"))),
     ];
     for (kind, value) in &examples {

@@ -1,6 +1,6 @@
 //! What can be asked, and how the answer is no.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{super::BASE, client, contract, with_server};
 
@@ -47,6 +47,39 @@ fn containers_are_told_what_they_get_and_what_they_do_not() {
         assert!(host.ends_with(&format!("pods/{uid}/volumes/kubernetes.io~empty-dir/data")), "{host}");
         let why = container["missing"][0]["message"].as_str().unwrap();
         assert!(why.contains("absent"), "the cause is named: {why}");
+    });
+}
+
+#[test]
+fn volumes_are_told_with_how_full_they_are_or_why_that_is_not_known() {
+    with_server(async |case| {
+        let volumes = json!([
+            {"name": "data", "emptyDir": {}},
+            {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+            {"name": "keys", "secret": {"secretName": "absent"}},
+        ]);
+        let uid = case.add("u1", "web", &volumes);
+        let mut watch = client::Watch::open(&case.socket, &format!("{BASE}/pods?watch=true")).await;
+        let is_so = |it: &Value| {
+            let volumes = &it["object"]["status"]["volumes"];
+            [0, 1].iter().all(|at| volumes[*at]["mounted"] == true)
+                && volumes[2]["reasons"][1]["code"] == "ObjectMissing"
+        };
+        watch.until(is_so).await;
+        let below = format!("{}/root/pods/{uid}/volumes/kubernetes.io~empty-dir", super::BASE);
+        std::fs::write(format!("{below}/data/file"), [1; 5000]).unwrap();
+        std::fs::write(format!("{below}/memory/file"), [1; 4096]).unwrap();
+        let answer = case.get(&format!("{BASE}/namespaces/default/pods/web/statistics")).await.json();
+        assert_eq!((&answer["kind"], &answer["metadata"]["uid"]), (&json!("PodStatistics"), &json!("u1")));
+        let volumes = &answer["status"]["volumes"];
+        // A directory among others has no size of its own; a file system has.
+        assert!(volumes[0]["bytes"]["used"].as_u64().unwrap() >= 5000 && volumes[0]["bytes"]["total"].is_null());
+        assert_eq!(volumes[1]["bytes"], json!({"total": 1 << 20, "available": (1 << 20) - 4096, "used": 4096}));
+        assert_eq!(volumes[1]["inodes"]["used"], 2);
+        assert!(volumes[2]["bytes"].is_null());
+        let why = volumes[2]["error"].as_str().unwrap();
+        assert!(why.starts_with("the volume is not mounted") && why.contains("absent"), "{why}");
+        assert_eq!(case.get(&format!("{BASE}/namespaces/default/pods/none/statistics")).await.code, 404);
     });
 }
 
