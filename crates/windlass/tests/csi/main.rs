@@ -5,6 +5,7 @@
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
+mod calls;
 mod driver;
 #[path = "../real/enter.rs"]
 #[allow(dead_code, reason = "the other test program asks more of it")]
@@ -20,6 +21,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(THREADS));
     let mut tests = Vec::new();
+    calls::tests(&mut tests);
     life::tests(&mut tests);
     truth::tests(&mut tests);
     // Listing needs no namespace, and must not fail for want of one.
