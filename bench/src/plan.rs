@@ -60,6 +60,9 @@ pub(crate) fn full() -> Vec<Act> {
         Act::new(Scene::Growth { pods: 1000 }, 3).kubelet_only(1),
         Act::new(Scene::Growth { pods: 5000 }, 3).kubelet_only(1),
         Act::new(Scene::Volumes { pods: 2500 }, 3).kubelet_only(1),
+        Act::new(Scene::CsiAlone { count: 200 }, 5).kubelet_only(1),
+        Act::new(Scene::CsiBurst { pods: 500 }, 5).kubelet_only(2),
+        Act::new(Scene::CsiUnstaged { pods: 100 }, 3).kubelet_only(1),
         Act::new(Scene::Alone { count: 200 }, 3).kubelet_only(1).on_disk(),
         Act::new(Scene::Burst { pods: 100, idle: None }, 3).on_disk(),
         Act::new(Scene::Burst { pods: 1000, idle: None }, 3).kubelet_only(2).on_disk(),
@@ -79,5 +82,8 @@ pub(crate) fn quick() -> Vec<Act> {
         Act::new(Scene::Unmounted { times: 5, within: Duration::from_secs(2) }, 1),
         Act::new(Scene::AloneAmong { count: 10, mounts: 2000 }, 1),
         Act::new(Scene::Growth { pods: 10 }, 1),
+        Act::new(Scene::CsiAlone { count: 20 }, 1),
+        Act::new(Scene::CsiBurst { pods: 500 }, 1),
+        Act::new(Scene::CsiUnstaged { pods: 20 }, 1),
     ]
 }
