@@ -3,7 +3,8 @@
 //! Volumes that are files below the root and nothing else share a lane for being made, because they are held up by the same
 //! file systems if by any. To make them keeps a processor busy, so there are not more at a time than processors. To take
 //! them away is mostly to wait for the kernel, which lets no unmount return before all processors have noticed, so of
-//! those many run at a time. Whatever may wait for others has a lane for each of its types.
+//! those many run at a time. Whatever may wait for others has a lane for each of its types, and drivers one each: their
+//! calls do little here but wait, so there the driver is to say how many it can do at a time, up to a limit.
 
 use std::num::NonZeroUsize;
 
@@ -11,6 +12,11 @@ use windlass_core::operation::{Kind as ActionKind, Operation};
 use windlass_linux::workers::Lane;
 
 use crate::catalogue::Kind;
+
+/// Calls of one driver at a time.
+const CALLS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+/// With those that take long. Two drivers that hang leave threads for everything else.
+const CALLS_MOST: NonZeroUsize = NonZeroUsize::new(192).unwrap();
 
 pub(super) struct Lanes {
     make: Lane,
@@ -43,7 +49,7 @@ impl Lanes {
             }
             // A driver that hangs holds up its own volumes alone.
             Some(Kind::Csi) => match &operation.spec.driver {
-                Some(driver) => Lane::from(format!("{plugin}/{driver}").as_str()),
+                Some(driver) => Lane::wide(&format!("{plugin}/{driver}"), CALLS, CALLS_MOST),
                 None => Lane::from(plugin),
             },
             // A projected volume may wait for a token, the others for anything.
