@@ -15,6 +15,7 @@ use std::{
     os::unix::net::UnixListener,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -30,12 +31,21 @@ use self::{service::Service, state::State};
 pub(crate) const NAME: &str = "null.bench.example.com";
 
 /// Whether it has volumes staged before they are published.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Staging {
     /// Each once for the node.
+    #[default]
     Staged,
     /// Never.
     Unstaged,
+}
+
+/// What kind of driver it is. By default one that stages and answers at once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Manner {
+    pub(crate) staging: Staging,
+    /// How long a call takes that makes a volume appear.
+    pub(crate) delay: Duration,
 }
 
 /// Calls that make a volume appear, if its driver stages.
@@ -55,6 +65,10 @@ pub(crate) struct Serve {
     /// Say that it does not stage volumes
     #[arg(long)]
     unstaged: bool,
+
+    /// Take so long for each call that makes a volume appear
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 0)]
+    delay: u32,
 }
 
 /// What a driver is asked by the one who measures. Each is answered with the calls since the one before.
@@ -112,10 +126,11 @@ impl Serve {
             .with_context(|| format!("mount a tmpfs on {}", volumes.display()))?;
         let state = Arc::new(State::default());
         let staging = if self.unstaged { Staging::Unstaged } else { Staging::Staged };
+        let manner = Manner { staging, delay: Duration::from_millis(self.delay.into()) };
         let endpoint = self.directory.join("csi.sock");
         // Whoever finds the second can use the first.
         let listeners = [bind(&endpoint)?, bind(&self.registry.join(format!("{NAME}-reg.sock")))?];
-        let service = Service { state: state.clone(), volumes: volumes.into(), endpoint, staging };
+        let service = Service { state: state.clone(), volumes: volumes.into(), endpoint, manner };
         std::thread::Builder::new().name("serve".into()).spawn(move || {
             if let Err(error) = service.serve(listeners) {
                 eprintln!("the driver: {error:#}");

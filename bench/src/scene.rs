@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::{
     child::{Child, Parts},
-    driver::Staging,
+    driver::{Manner, Staging},
     namespace::{Disk, Stage},
     protocol::{Changed, Command, Figures},
     system::System,
@@ -84,7 +84,14 @@ pub(crate) enum Scene {
         /// How many.
         pods: usize,
     },
-    /// The same, of one that does not.
+    /// The same, of one that takes so long for each call.
+    CsiSlow {
+        /// How many.
+        pods: usize,
+        /// How long.
+        delay: Duration,
+    },
+    /// The same, of one that does not stage, and answers at once.
     CsiUnstaged {
         /// How many.
         pods: usize,
@@ -117,6 +124,7 @@ impl Scene {
             | Self::Growth { .. }
             | Self::CsiAlone { .. }
             | Self::CsiBurst { .. }
+            | Self::CsiSlow { .. }
             | Self::CsiUnstaged { .. } => &[Floor, Windlass, Embedded, Kubelet],
             Self::AloneByDefault { .. } => &[Windlass],
             Self::AloneAmong { .. } | Self::Restart { .. } | Self::Change { .. } | Self::Unmounted { .. } => {
@@ -158,6 +166,7 @@ impl Scene {
             Self::Unmounted { .. } => vec!["unmount-noticed".into()],
             Self::CsiAlone { .. } => vec!["csi-one".into(), "csi-one-overhead".into(), "csi-one-gone".into()],
             Self::CsiBurst { pods } => vec![format!("csi-{pods}"), format!("csi-{pods}-down")],
+            Self::CsiSlow { pods, .. } => vec![format!("csi-{pods}-slow"), format!("csi-{pods}-slow-down")],
             Self::CsiUnstaged { .. } => vec!["csi-unstaged".into(), "csi-unstaged-down".into()],
         };
         let suffix = match disk {
@@ -171,10 +180,11 @@ impl Scene {
     fn options(&self) -> Vec<String> {
         match self {
             Self::AloneByDefault { .. } => vec!["--wait-before-removal".into()],
-            // One more, for the first.
             Self::CsiAlone { count: volumes }
             | Self::CsiBurst { pods: volumes }
+            | Self::CsiSlow { pods: volumes, .. }
             | Self::CsiUnstaged { pods: volumes } => {
+                // One more, for the first.
                 vec!["--csi-volumes".into(), (volumes + 1).to_string()]
             }
             _ => Vec::new(),
@@ -221,8 +231,13 @@ impl Scene {
                 vec![unmounted::measure(stage.places(), *times, *within)?]
             }
             Self::CsiAlone { count } => csi::alone(&mut child, stage, *count)?,
-            Self::CsiBurst { pods } => csi::burst(&mut child, stage, *pods, Staging::Staged)?,
-            Self::CsiUnstaged { pods } => csi::burst(&mut child, stage, *pods, Staging::Unstaged)?,
+            Self::CsiBurst { pods } => csi::burst(&mut child, stage, *pods, Manner::default())?,
+            Self::CsiSlow { pods, delay } => {
+                csi::burst(&mut child, stage, *pods, Manner { delay: *delay, ..Manner::default() })?
+            }
+            Self::CsiUnstaged { pods } => {
+                csi::burst(&mut child, stage, *pods, Manner { staging: Staging::Unstaged, ..Manner::default() })?
+            }
         };
         child.end()?;
         let works = self.works(stage.disk()).into_iter().zip(figures);

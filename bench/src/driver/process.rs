@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::{Question, Staging, Tally};
+use super::{Manner, Question, Staging, Tally};
 use crate::{child::TooLong, times::PATIENCE};
 
 /// A driver that runs. It is killed when this goes, and what it has mounted stays.
@@ -21,12 +21,13 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// Starts a driver that keeps its things in one directory and registers in another.
-    pub(crate) fn start(directory: &Path, registry: &Path, staging: Staging) -> anyhow::Result<Self> {
+    pub(crate) fn start(directory: &Path, registry: &Path, manner: Manner) -> anyhow::Result<Self> {
         let mut command = process::Command::new(std::env::current_exe().context("find this program")?);
         command.arg("driver").arg("--directory").arg(directory).arg("--registry").arg(registry);
-        if staging == Staging::Unstaged {
+        if manner.staging == Staging::Unstaged {
             command.arg("--unstaged");
         }
+        command.arg("--delay").arg(manner.delay.as_millis().to_string());
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start the driver")?;
         let questions = process.stdin.take().context("no standard input")?;
         let answers = BufReader::new(process.stdout.take().context("no standard output")?);

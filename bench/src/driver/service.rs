@@ -26,7 +26,7 @@ use windlass_csi::proto::{
     },
 };
 
-use super::{NAME, Staging, state::State};
+use super::{Manner, NAME, Staging, state::State};
 
 /// Unmounts at a time.
 const UNMOUNTS: usize = 64;
@@ -37,7 +37,7 @@ pub(super) struct Service {
     /// Where the volumes are.
     pub(super) volumes: Arc<Path>,
     pub(super) endpoint: PathBuf,
-    pub(super) staging: Staging,
+    pub(super) manner: Manner,
 }
 
 type Answer<A> = Result<Response<A>, Status>;
@@ -65,6 +65,13 @@ impl Service {
         match done {
             Ok(()) => Ok(Response::new(A::default())),
             Err(text) => Err(Status::internal(text)),
+        }
+    }
+
+    /// As long as a driver would that has something to do.
+    async fn wait(&self) {
+        if !self.manner.delay.is_zero() {
+            tokio::time::sleep(self.manner.delay).await;
         }
     }
 
@@ -131,6 +138,7 @@ impl Node for Service {
         let began = self.state.begin();
         let request = request.into_inner();
         let to = Path::new(&request.staging_target_path);
+        self.wait().await;
         let done = self.volume(&request.volume_id).and_then(|from| self.bind(&from, to));
         self.end("NodeStageVolume", began, done)
     }
@@ -151,7 +159,8 @@ impl Node for Service {
         let began = self.state.begin();
         let request = request.into_inner();
         let to = Path::new(&request.target_path);
-        let from = match self.staging {
+        self.wait().await;
+        let from = match self.manner.staging {
             Staging::Staged => Ok(PathBuf::from(request.staging_target_path)),
             Staging::Unstaged => self.volume(&request.volume_id),
         };
@@ -187,7 +196,7 @@ impl Node for Service {
         _: Request<csi::NodeGetCapabilitiesRequest>,
     ) -> Answer<csi::NodeGetCapabilitiesResponse> {
         let began = self.state.begin();
-        let stages = (self.staging == Staging::Staged).then(|| rpc::Type::StageUnstageVolume.into());
+        let stages = (self.manner.staging == Staging::Staged).then(|| rpc::Type::StageUnstageVolume.into());
         let capability = |it| csi::NodeServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: it })) };
         let capabilities = stages.into_iter().map(capability).collect();
         self.state.end("NodeGetCapabilities", began);

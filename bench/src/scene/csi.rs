@@ -7,15 +7,15 @@ use anyhow::Context;
 
 use crate::{
     child::Child,
-    driver::{Driver, Question, Staging, UP},
+    driver::{Driver, Manner, Question, UP},
     namespace::Stage,
     protocol::{Command, Figures},
     times::{milliseconds, percentiles},
 };
 
 /// Starts a driver, and has the system see to the first of its volumes: after that it knows all that it asks only once.
-fn start(child: &mut Child, stage: &Stage, staging: Staging) -> anyhow::Result<Driver> {
-    let mut driver = Driver::start(&stage.driver(), &stage.places().registry(), staging)?;
+fn start(child: &mut Child, stage: &Stage, manner: Manner) -> anyhow::Result<Driver> {
+    let mut driver = Driver::start(&stage.driver(), &stage.places().registry(), manner)?;
     child.ask(&Command::One { count: 1, first: 0 })?;
     driver.ask(Question::Settled)?;
     Ok(driver)
@@ -23,7 +23,7 @@ fn start(child: &mut Child, stage: &Stage, staging: Staging) -> anyhow::Result<D
 
 /// Pods that come and go alone: until one is mounted, how much of that is not the driver's, and until it has gone.
 pub(super) fn alone(child: &mut Child, stage: &Stage, count: usize) -> anyhow::Result<Vec<Option<Figures>>> {
-    let mut driver = start(child, stage, Staging::Staged)?;
+    let mut driver = start(child, stage, Manner::default())?;
     let (mut ready, mut overhead, mut gone) = (Vec::new(), Vec::new(), Vec::new());
     for first in 1..=count {
         let mut parts = child.ask(&Command::One { count: 1, first })?;
@@ -48,9 +48,9 @@ pub(super) fn burst(
     child: &mut Child,
     stage: &Stage,
     pods: usize,
-    staging: Staging,
+    manner: Manner,
 ) -> anyhow::Result<Vec<Option<Figures>>> {
-    let mut driver = start(child, stage, staging)?;
+    let mut driver = start(child, stage, manner)?;
     let each = |count: u32| Some(f64::from(count) / pods as f64);
     let mut up = child.measure(&Command::Up { pods, labels: false })?;
     up.rpcs = each(driver.ask(Question::Now)?.count());

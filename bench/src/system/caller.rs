@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Numbers of volumes at a time to choose from.
-const AT_ONCE: [usize; 5] = [1, 4, 16, 64, 256];
+const AT_ONCE: [usize; 4] = [4, 16, 64, 256];
 /// How many volumes the choice is made with, and how often.
 const SAMPLE: usize = 100;
 const TRIALS: usize = 2;
