@@ -17,14 +17,18 @@ import (
 )
 
 type bench struct {
-	root     string
-	node     *node
-	prepared func(context.Context) error
+	root string
+	// volumes is how many volumes of a CSI driver there are, if pods have those.
+	volumes    int
+	registered bool
+	node       *node
+	prepared   func(context.Context) error
 }
 
 func (b *bench) handle(ctx context.Context, c command) (parts, error) {
 	if c.Command == "start" || c.Command == "restart" {
-		node, err := newNode(filepath.Join(b.root, "node"), []runtime.Object{makeConfigMap(0), makeSecret(0)})
+		objects := []runtime.Object{makeConfigMap(0), makeSecret(0)}
+		node, err := newNode(filepath.Join(b.root, "node"), append(objects, makeVolumes(b.volumes)...))
 		if err != nil {
 			return nil, err
 		}
@@ -40,7 +44,13 @@ func (b *bench) handle(ctx context.Context, c command) (parts, error) {
 	case "restart":
 		return b.restart(ctx, c.Pods)
 	case "one":
-		return b.one(ctx, c.Count)
+		if b.volumes > 0 && !b.registered {
+			if err := b.node.registerDriver(ctx); err != nil {
+				return nil, err
+			}
+			b.registered = true
+		}
+		return b.one(ctx, c.First, c.Count)
 	case "up":
 		return b.up(ctx, c.Pods, c.Labels)
 	case "down":
@@ -72,7 +82,7 @@ func (b *bench) synced(ctx context.Context) error {
 }
 
 func (b *bench) restart(ctx context.Context, count int) (parts, error) {
-	pods := makePods(count, nil)
+	pods := b.makePods(count, nil)
 	for _, pod := range pods {
 		b.node.pods.add(pod)
 	}
@@ -93,10 +103,10 @@ func (b *bench) restart(ctx context.Context, count int) (parts, error) {
 }
 
 // one measures pods that come and go alone. The directory that is left of one is nothing of the volume manager's.
-func (b *bench) one(ctx context.Context, count int) (parts, error) {
+func (b *bench) one(ctx context.Context, first, count int) (parts, error) {
 	var ready, gone []float64
 	for index := range count {
-		pod := makePod(alone+index, nil)
+		pod := b.makePod(alone+first+index, nil)
 		began := time.Now()
 		b.node.pods.add(pod)
 		if err := b.node.manager.WaitForAttachAndMount(ctx, pod); err != nil {
@@ -124,7 +134,7 @@ func (b *bench) up(ctx context.Context, count int, labels bool) (parts, error) {
 	if labels {
 		round = new(int)
 	}
-	pods := makePods(count, round)
+	pods := b.makePods(count, round)
 	s := begin()
 	for _, pod := range pods {
 		b.node.pods.add(pod)
@@ -170,6 +180,21 @@ func (b *bench) idle(rest, duration time.Duration) (parts, error) {
 	return parts{"all": f}, nil
 }
 
+func (b *bench) makePod(index int, labels *int) *v1.Pod {
+	if b.volumes > 0 {
+		return makePodWithClaim(index)
+	}
+	return makePod(index, labels)
+}
+
+func (b *bench) makePods(count int, labels *int) []*v1.Pod {
+	var pods []*v1.Pod
+	for index := range count {
+		pods = append(pods, b.makePod(index, labels))
+	}
+	return pods
+}
+
 func seconds(count float64) time.Duration { return time.Duration(count * float64(time.Second)) }
 
 // prepare gets ready to change an object, or the pods, and to sync all pods at once: a kubelet would do that within a
@@ -183,7 +208,7 @@ func (b *bench) prepare(what string, round int) (parts, error) {
 	case "secret":
 		object = makeSecret(round)
 	case "labels":
-		pods = makePods(len(pods), &round)
+		pods = b.makePods(len(pods), &round)
 	default:
 		return nil, fmt.Errorf("%q does not change", what)
 	}

@@ -1,7 +1,7 @@
 // kubelet runs the real volume manager of the kubelet (k8s.io/kubernetes, unmodified) as one of the systems of the
 // benchmark: a command a line on standard input, an answer a line on standard output, as bench/src/protocol.rs says.
 //
-//	kubelet --root DIR
+//	kubelet --root DIR [--csi-volumes NUMBER]
 //	kubelet --version
 //
 // Objects are served from memory and nothing but volumes is done, so a comparison favors it.
@@ -29,6 +29,7 @@ type command struct {
 	Command string  `json:"command"`
 	Pods    int     `json:"pods"`
 	Count   int     `json:"count"`
+	First   int     `json:"first"`
 	Labels  bool    `json:"labels"`
 	Rest    float64 `json:"rest"`
 	Seconds float64 `json:"seconds"`
@@ -53,13 +54,14 @@ func init() {
 
 func main() {
 	root := flag.String("root", "", "the directory of everything that it makes")
+	volumes := flag.Int("csi-volumes", 0, "have so many volumes of a CSI driver, and pods of one of them each")
 	version := flag.Bool("version", false, "print the versions and exit")
 	flag.Parse()
 	if *version {
 		fmt.Println(versions())
 		return
 	}
-	if err := serve(*root); err != nil {
+	if err := serve(*root, *volumes); err != nil {
 		fmt.Fprintln(os.Stderr, "kubelet:", err)
 		os.Exit(1)
 	}
@@ -77,7 +79,7 @@ func versions() string {
 	return "kubelet of an unknown version"
 }
 
-func serve(root string) error {
+func serve(root string, volumes int) error {
 	if root == "" {
 		return errors.New("--root is needed")
 	}
@@ -89,7 +91,7 @@ func serve(root string) error {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	b := &bench{root: root}
+	b := &bench{root: root, volumes: volumes}
 	lines, answers := bufio.NewScanner(os.Stdin), json.NewEncoder(os.Stdout)
 	for lines.Scan() {
 		var c command

@@ -15,15 +15,17 @@ import (
 // alone is the number of the first pod that is measured alone.
 const alone = 1_000_000
 
+func podMeta(index int) metav1.ObjectMeta {
+	uid := types.UID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", index))
+	return metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", index), Namespace: "default", UID: uid}
+}
+
 // makePod makes a pod of four volumes; one with labels shows them in a fifth.
 func makePod(index int, labels *int) *v1.Pod {
 	mode := int32(0o644)
 	mount := func(name string) v1.VolumeMount { return v1.VolumeMount{Name: name, MountPath: "/" + name} }
 	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("pod-%d", index), Namespace: "default",
-			UID: types.UID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", index)),
-		},
+		ObjectMeta: podMeta(index),
 		Spec: v1.PodSpec{
 			Containers: []v1.Container{{Name: "main", VolumeMounts: []v1.VolumeMount{mount("disk"), mount("memory"), mount("config"), mount("secret")}}},
 			Volumes: []v1.Volume{
@@ -43,14 +45,6 @@ func makePod(index int, labels *int) *v1.Pod {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: "labels", VolumeSource: v1.VolumeSource{DownwardAPI: source}})
 	}
 	return pod
-}
-
-func makePods(count int, labels *int) []*v1.Pod {
-	var pods []*v1.Pod
-	for index := range count {
-		pods = append(pods, makePod(index, labels))
-	}
-	return pods
 }
 
 // content is what is in the files: as many bytes in every round.

@@ -41,7 +41,12 @@ impl std::error::Error for TooLong {}
 
 impl Child {
     /// Starts a system that has all it makes at these places and may take so long for each thing that it is told.
-    pub(crate) fn start(system: System, places: &Places, options: &[&str], patience: Duration) -> anyhow::Result<Self> {
+    pub(crate) fn start(
+        system: System,
+        places: &Places,
+        options: &[String],
+        patience: Duration,
+    ) -> anyhow::Result<Self> {
         let mut command = system.command(places, options)?;
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut process = spawned.with_context(|| format!("start {system}"))?;

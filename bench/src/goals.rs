@@ -41,9 +41,9 @@ const fn goal(title: &'static str, work: &'static str, metric: Metric, bound: Bo
 }
 
 /// Those of one figure, each.
-const GOALS: [Goal; 17] = {
+const GOALS: [Goal; 20] = {
     use Bound::{Most, TimesFloor, UnderKubelet};
-    use Metric::{Cpu, Idle, P50, P99, Rss, Wall};
+    use Metric::{Cpu, Idle, P50, P99, Rpcs, Rss, Wall};
     [
         goal("one pod, p50", "one-pod", P50, Most(2.0)),
         goal("one pod, p50", "one-pod", P50, UnderKubelet(150.0)),
@@ -62,6 +62,9 @@ const GOALS: [Goal; 17] = {
         goal("ConfigMap in 200 pods, p99", "configmap-200", P99, Most(500.0)),
         goal("Secret in 200 pods, p99", "secret-200", P99, Most(500.0)),
         goal("labels of 200 pods, p99", "labels-200", P99, Most(500.0)),
+        goal("CSI volume alone, besides its driver, p99", "csi-one-overhead", P99, Most(5.0)),
+        goal("500 CSI volumes at once, time", "csi-500", Wall, TimesFloor(1.5)),
+        goal("CSI volume that is not staged, calls", "csi-unstaged", Rpcs, Most(3.0)),
     ]
 };
 
@@ -115,6 +118,7 @@ pub(crate) fn shown(value: f64, metric: Metric) -> String {
         Metric::Rss => format!("{:.1} MiB", value / 1024.0),
         Metric::Idle => format!("{value:.3} %"),
         Metric::Wakeups => format!("{value:.1} /s"),
+        Metric::Rpcs => digits(value),
     }
 }
 

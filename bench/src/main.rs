@@ -2,9 +2,11 @@
 //!
 //! `run` plays scenes (`scene.rs`) as a plan says (`plan.rs`). Each system (`system/`, and `kubelet/` in Go) is a child
 //! process that serves one protocol (`protocol.rs`), all in a mount namespace of their own (`namespace.rs`) and watched over
-//! by a process that cleans up (`supervise.rs`).
+//! by a process that cleans up (`supervise.rs`). Where volumes of a CSI driver are measured, the driver is one more
+//! (`driver.rs`), the same for all systems.
 
 mod child;
+mod driver;
 mod emptied;
 mod foreign;
 mod goals;
@@ -44,6 +46,9 @@ enum Command {
     /// Serve one of the systems on the standard streams
     #[command(hide = true)]
     System(system::Serve),
+    /// Serve a CSI driver that does next to nothing
+    #[command(hide = true)]
+    Driver(driver::Serve),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +56,7 @@ fn main() -> ExitCode {
         Command::Run(run) => run.run(),
         Command::Quick(quick) => quick.run(),
         Command::System(serve) => serve.run(),
+        Command::Driver(serve) => serve.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

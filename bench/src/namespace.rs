@@ -85,6 +85,11 @@ impl Stage {
         &self.places
     }
 
+    /// Where a driver has what it makes.
+    pub(crate) fn driver(&self) -> PathBuf {
+        self.mounted.join("driver")
+    }
+
     /// What its root is on.
     pub(crate) fn disk(&self) -> Disk {
         self.disk

@@ -40,6 +40,9 @@ impl Act {
     }
 }
 
+/// What a call takes of a driver that has something to do.
+const SLOW: Duration = Duration::from_millis(20);
+
 /// Everything: about three quarters of an hour, most of it the kubelet's.
 pub(crate) fn full() -> Vec<Act> {
     let idle = Some(Idle { rest: 3.0, seconds: 10.0 });
@@ -60,6 +63,10 @@ pub(crate) fn full() -> Vec<Act> {
         Act::new(Scene::Growth { pods: 1000 }, 3).kubelet_only(1),
         Act::new(Scene::Growth { pods: 5000 }, 3).kubelet_only(1),
         Act::new(Scene::Volumes { pods: 2500 }, 3).kubelet_only(1),
+        Act::new(Scene::CsiAlone { count: 200 }, 5).kubelet_only(1),
+        Act::new(Scene::CsiBurst { pods: 500 }, 5).kubelet_only(2),
+        Act::new(Scene::CsiSlow { pods: 500, delay: SLOW }, 3).kubelet_only(1),
+        Act::new(Scene::CsiUnstaged { pods: 100 }, 3).kubelet_only(1),
         Act::new(Scene::Alone { count: 200 }, 3).kubelet_only(1).on_disk(),
         Act::new(Scene::Burst { pods: 100, idle: None }, 3).on_disk(),
         Act::new(Scene::Burst { pods: 1000, idle: None }, 3).kubelet_only(2).on_disk(),
@@ -79,5 +86,8 @@ pub(crate) fn quick() -> Vec<Act> {
         Act::new(Scene::Unmounted { times: 5, within: Duration::from_secs(2) }, 1),
         Act::new(Scene::AloneAmong { count: 10, mounts: 2000 }, 1),
         Act::new(Scene::Growth { pods: 10 }, 1),
+        Act::new(Scene::CsiAlone { count: 20 }, 1),
+        Act::new(Scene::CsiBurst { pods: 500 }, 1),
+        Act::new(Scene::CsiUnstaged { pods: 20 }, 1),
     ]
 }

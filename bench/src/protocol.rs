@@ -25,6 +25,9 @@ pub(crate) enum Command {
     One {
         /// How many.
         count: usize,
+        /// The number of the first.
+        #[serde(default)]
+        first: usize,
     },
     /// Want so many pods at once, and wait until all are ready.
     Up {
@@ -100,6 +103,9 @@ pub(crate) struct Figures {
     /// Threads, after the work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) threads: Option<f64>,
+    /// Calls of the CSI driver, for each pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rpcs: Option<f64>,
 }
 
 /// The name of the only part of an answer that has one.

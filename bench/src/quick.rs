@@ -42,7 +42,7 @@ impl Quick {
                 let stage = Stage::set("stage", None)?;
                 let mut child = Child::start(*system, stage.places(), &[], PATIENCE)?;
                 child.ask(&Command::Start)?;
-                for (part, figures) in child.ask(&Command::One { count: self.alone })? {
+                for (part, figures) in child.ask(&Command::One { count: self.alone, first: 0 })? {
                     line(*system, &part, &figures);
                 }
                 line(*system, "up", &child.measure(&Command::Up { pods: self.pods, labels: false })?);

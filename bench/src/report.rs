@@ -35,7 +35,8 @@ pub(crate) fn report(
     let machine = Machine::this();
     let (works, goals) = (Table::of_works(results), Table::of_goals(&goals::verdicts(results)));
     println!("{}\n\n{}\n{}", machine.text(), works.for_terminal(), goals.for_terminal());
-    for note in &results.notes {
+    let notes = results.notes();
+    for note in &notes {
         println!("{note}");
     }
     write(&output.join("results.json"), &serde_json::to_string_pretty(&results.lines())?)?;
@@ -43,26 +44,36 @@ pub(crate) fn report(
         machine: &machine,
         quick,
         took_seconds: took.as_secs_f64(),
-        notes: &results.notes,
+        notes: &notes,
         results: results.all(),
     };
     write(&output.join("rounds.json"), &serde_json::to_string_pretty(&everything)?)?;
     println!("{} has these figures, rounds.json beside it those of every round", output.join("results.json").display());
     if let Some(directory) = docs {
-        let picture = plot::growth(results);
-        if let Some(picture) = &picture {
-            write(&directory.join(plot::FILE), picture)?;
+        write_docs(results, &machine, took, directory)?;
+    }
+    Ok(())
+}
+
+/// Writes what was measured into its places of the page, and leaves those of everything else as they are.
+fn write_docs(results: &Results, machine: &Machine, took: Duration, directory: &Path) -> anyhow::Result<()> {
+    let page = directory.join("performance.md");
+    let mut text = fs::read_to_string(&page).with_context(|| format!("read {}", page.display()))?;
+    for place in [docs::Place::Bench, docs::Place::Csi] {
+        let results = results.of(|it| place.has(it));
+        if results.is_empty() {
+            continue;
         }
-        let page = directory.join("performance.md");
-        let text = fs::read_to_string(&page).with_context(|| format!("read {}", page.display()))?;
-        let mut part = docs::part(&machine, &works, &goals, &results.notes, took);
-        if picture.is_some() {
+        let (works, goals) = (Table::of_works(&results), Table::of_goals(&goals::verdicts(&results)));
+        let mut part = docs::part(machine, &works, &goals, &results.notes(), took);
+        if let Some(picture) = plot::growth(&results) {
+            write(&directory.join(plot::FILE), &picture)?;
             part.push_str(&format!("\n\n![What a pod costs among ever more pods]({})\n", plot::FILE));
         }
-        let text = docs::replace(&text, &part).with_context(|| format!("write into {}", page.display()))?;
-        write(&page, &text)?;
-        println!("{} has the same tables", page.display());
+        text = docs::replace(&text, place, &part).with_context(|| format!("write into {}", page.display()))?;
     }
+    write(&page, &text)?;
+    println!("{} has the same tables", page.display());
     Ok(())
 }
 

@@ -23,6 +23,8 @@ pub(crate) enum Metric {
     Idle,
     /// A second.
     Wakeups,
+    /// For each pod.
+    Rpcs,
 }
 
 impl Metric {
@@ -35,6 +37,7 @@ impl Metric {
             Self::Rss => figures.rss_kib,
             Self::Idle => figures.idle_percent,
             Self::Wakeups => figures.wakeups,
+            Self::Rpcs => figures.rpcs,
         }
     }
 }
@@ -44,8 +47,21 @@ impl Metric {
 pub(crate) struct Results {
     works: Vec<String>,
     rounds: BTreeMap<(String, System), Vec<Figures>>,
-    /// What could not be measured, and why.
-    pub(crate) notes: Vec<String>,
+    notes: Vec<Note>,
+}
+
+/// What could not be measured, and why.
+#[derive(Debug, Clone, PartialEq)]
+struct Note {
+    system: System,
+    works: Vec<String>,
+    why: String,
+}
+
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}: {}", self.system, self.works.join(", "), self.why)
+    }
 }
 
 /// The middle, and what the rounds lay between.
@@ -73,6 +89,8 @@ pub(crate) struct Line<'a> {
     rss_kib: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_percent: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rpcs: Option<f64>,
 }
 
 /// A line of rounds.json.
@@ -101,10 +119,31 @@ impl Results {
 
     /// Notes that a system could not be measured at some works.
     pub(crate) fn note(&mut self, system: System, works: &[String], why: &str) {
-        let note = format!("{system}: {}: {why}", works.join(", "));
+        let note = Note { system, works: works.to_vec(), why: why.into() };
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
+    }
+
+    /// What could not be measured, and why.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.notes.iter().map(Note::to_string).collect()
+    }
+
+    /// Those of some works alone.
+    pub(crate) fn of(&self, is_meant: impl Fn(&str) -> bool) -> Self {
+        let rounds = self.rounds.iter().filter(|(key, _)| is_meant(&key.0));
+        let notes = self.notes.iter().filter(|it| it.works.iter().any(|it| is_meant(it)));
+        Self {
+            works: self.works.iter().filter(|it| is_meant(it)).cloned().collect(),
+            rounds: rounds.map(|(key, figures)| (key.clone(), figures.clone())).collect(),
+            notes: notes.cloned().collect(),
+        }
+    }
+
+    /// Whether nothing was measured, nor tried.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.works.is_empty()
     }
 
     /// All works.
@@ -148,6 +187,7 @@ impl Results {
                 p99_ms: median(Metric::P99),
                 rss_kib: median(Metric::Rss),
                 idle_percent: self.median(work, system, Metric::Idle),
+                rpcs: median(Metric::Rpcs),
             }
         };
         pairs.map(line).collect()

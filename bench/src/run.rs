@@ -155,6 +155,9 @@ mod tests {
             "restart-500-synced",
             "restart-500-verified",
             "configmap-200",
+            "csi-one-overhead",
+            "csi-500",
+            "csi-unstaged",
         ] {
             assert!(full.iter().any(|it| it == work), "{work} is not in a full run");
             assert!(quick.iter().any(|it| it == work), "{work} is not in a quick run");

@@ -1,5 +1,6 @@
 //! What is measured: scenes, which a system plays in a process of its own, and the works that each gives figures for.
 
+mod csi;
 mod fresh;
 mod unmounted;
 
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use crate::{
     child::{Child, Parts},
+    driver::{Manner, Staging},
     namespace::{Disk, Stage},
     protocol::{Changed, Command, Figures},
     system::System,
@@ -72,6 +74,28 @@ pub(crate) enum Scene {
         /// How long it may take to be noticed.
         within: Duration,
     },
+    /// Pods that come and go alone, each with a volume of a CSI driver that stages.
+    CsiAlone {
+        /// How many.
+        count: usize,
+    },
+    /// Pods that come and go at once, each with a volume of a CSI driver that stages.
+    CsiBurst {
+        /// How many.
+        pods: usize,
+    },
+    /// The same, of one that takes so long for each call.
+    CsiSlow {
+        /// How many.
+        pods: usize,
+        /// How long.
+        delay: Duration,
+    },
+    /// The same, of one that does not stage, and answers at once.
+    CsiUnstaged {
+        /// How many.
+        pods: usize,
+    },
 }
 
 /// A while with nothing to do, in seconds.
@@ -94,9 +118,14 @@ impl Scene {
     pub(crate) fn systems(&self) -> &'static [System] {
         use System::{Embedded, Floor, Kubelet, Windlass};
         match self {
-            Self::Alone { .. } | Self::Burst { .. } | Self::Volumes { .. } | Self::Growth { .. } => {
-                &[Floor, Windlass, Embedded, Kubelet]
-            }
+            Self::Alone { .. }
+            | Self::Burst { .. }
+            | Self::Volumes { .. }
+            | Self::Growth { .. }
+            | Self::CsiAlone { .. }
+            | Self::CsiBurst { .. }
+            | Self::CsiSlow { .. }
+            | Self::CsiUnstaged { .. } => &[Floor, Windlass, Embedded, Kubelet],
             Self::AloneByDefault { .. } => &[Windlass],
             Self::AloneAmong { .. } | Self::Restart { .. } | Self::Change { .. } | Self::Unmounted { .. } => {
                 &[Windlass, Embedded, Kubelet]
@@ -135,6 +164,10 @@ impl Scene {
                 Changed::Labels => format!("labels-{pods}"),
             }],
             Self::Unmounted { .. } => vec!["unmount-noticed".into()],
+            Self::CsiAlone { .. } => vec!["csi-one".into(), "csi-one-overhead".into(), "csi-one-gone".into()],
+            Self::CsiBurst { pods } => vec![format!("csi-{pods}"), format!("csi-{pods}-down")],
+            Self::CsiSlow { pods, .. } => vec![format!("csi-{pods}-slow"), format!("csi-{pods}-slow-down")],
+            Self::CsiUnstaged { .. } => vec!["csi-unstaged".into(), "csi-unstaged-down".into()],
         };
         let suffix = match disk {
             Disk::Memory => "",
@@ -143,19 +176,31 @@ impl Scene {
         names.into_iter().map(|it| it + suffix).collect()
     }
 
+    /// What a system is told when it is started.
+    fn options(&self) -> Vec<String> {
+        match self {
+            Self::AloneByDefault { .. } => vec!["--wait-before-removal".into()],
+            Self::CsiAlone { count: volumes }
+            | Self::CsiBurst { pods: volumes }
+            | Self::CsiSlow { pods: volumes, .. }
+            | Self::CsiUnstaged { pods: volumes } => {
+                // One more, for the first.
+                vec!["--csi-volumes".into(), (volumes + 1).to_string()]
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Has a system play it.
     pub(crate) fn play(&self, system: System, stage: &Stage, patience: Duration) -> anyhow::Result<Given> {
-        let options: &[&str] = match self {
-            Self::AloneByDefault { .. } => &["--wait-before-removal"],
-            _ => &[],
-        };
-        let mut child = Child::start(system, stage.places(), options, patience)?;
+        let options = self.options();
+        let mut child = Child::start(system, stage.places(), &options, patience)?;
         child.ask(&Command::Start)?;
         // In the order of the works; what a system cannot be measured at is left out.
         let figures: Vec<Option<Figures>> = match self {
-            Self::Alone { count } => take(child.ask(&Command::One { count: *count })?, &["ready", "gone"]),
-            Self::AloneByDefault { count } => take(child.ask(&Command::One { count: *count })?, &["gone"]),
-            Self::AloneAmong { count, .. } => take(child.ask(&Command::One { count: *count })?, &["ready"]),
+            Self::Alone { count } => take(child.ask(&one(*count))?, &["ready", "gone"]),
+            Self::AloneByDefault { count } => take(child.ask(&one(*count))?, &["gone"]),
+            Self::AloneAmong { count, .. } => take(child.ask(&one(*count))?, &["ready"]),
             Self::Burst { pods, idle } => {
                 let up = child.measure(&up(*pods))?;
                 let mut all = vec![Some(up)];
@@ -174,7 +219,7 @@ impl Scene {
                     all.push(doing_nothing(&mut child, system, *idle)?);
                 }
                 child.end()?;
-                child = Child::start(system, stage.places(), options, patience)?;
+                child = Child::start(system, stage.places(), &options, patience)?;
                 all.extend(take(child.ask(&Command::Restart { pods: *pods })?, &["synced", "verified"]));
                 all
             }
@@ -185,11 +230,23 @@ impl Scene {
                 child.ask(&up(1))?;
                 vec![unmounted::measure(stage.places(), *times, *within)?]
             }
+            Self::CsiAlone { count } => csi::alone(&mut child, stage, *count)?,
+            Self::CsiBurst { pods } => csi::burst(&mut child, stage, *pods, Manner::default())?,
+            Self::CsiSlow { pods, delay } => {
+                csi::burst(&mut child, stage, *pods, Manner { delay: *delay, ..Manner::default() })?
+            }
+            Self::CsiUnstaged { pods } => {
+                csi::burst(&mut child, stage, *pods, Manner { staging: Staging::Unstaged, ..Manner::default() })?
+            }
         };
         child.end()?;
         let works = self.works(stage.disk()).into_iter().zip(figures);
         Ok(works.filter_map(|(work, figures)| Some((work, figures?))).collect())
     }
+}
+
+fn one(count: usize) -> Command {
+    Command::One { count, first: 0 }
 }
 
 fn up(pods: usize) -> Command {

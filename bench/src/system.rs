@@ -1,5 +1,6 @@
 //! The systems that are measured, each a child process that serves the protocol.
 
+mod caller;
 mod daemon;
 mod embedded;
 mod floor;
@@ -14,7 +15,7 @@ use crate::{pods, protocol::serve};
 /// A system that is measured. The names are those of the results.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum System {
-    /// Bare system calls
+    /// Bare system calls, and bare calls of drivers
     Floor,
     /// The daemon, asked through its API
     Windlass,
@@ -37,7 +38,7 @@ impl System {
     }
 
     /// What starts it.
-    pub(crate) fn command(self, places: &Places, options: &[&str]) -> anyhow::Result<process::Command> {
+    pub(crate) fn command(self, places: &Places, options: &[String]) -> anyhow::Result<process::Command> {
         let mut command = match self {
             Self::Kubelet => process::Command::new(kubelet()?),
             Self::Floor | Self::Windlass | Self::Embedded => {
@@ -110,6 +111,11 @@ impl Places {
         self.root.join("node/pods")
     }
 
+    /// Where drivers register.
+    pub(crate) fn registry(&self) -> PathBuf {
+        self.root.join("node/plugins_registry")
+    }
+
     /// The directories of a pod's volumes.
     pub(crate) fn volumes(&self, index: usize) -> PathBuf {
         self.pods().join(pods::uid(index)).join("volumes")
@@ -128,19 +134,24 @@ pub(crate) struct Serve {
     /// Let the daemon wait before it believes that a manifest is gone, as it does by default
     #[arg(long)]
     wait_before_removal: bool,
+
+    /// Have so many volumes of a CSI driver, and pods of one of them each
+    #[arg(long, value_name = "NUMBER")]
+    csi_volumes: Option<usize>,
 }
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let Self { system, places, wait_before_removal } = self;
-        match system {
-            System::Floor => serve(floor::Floor::new(&places)?),
-            System::Windlass => {
+        let Self { system, places, wait_before_removal, csi_volumes } = self;
+        match (system, csi_volumes) {
+            (System::Floor, None) => serve(floor::Floor::new(&places)?),
+            (System::Floor, Some(volumes)) => serve(caller::Caller::new(&places, volumes)?),
+            (System::Windlass, _) => {
                 let delay = if wait_before_removal { None } else { Some("0s") };
-                serve(daemon::Daemon::new(places, windlass()?, delay)?)
+                serve(daemon::Daemon::new(places, windlass()?, delay, csi_volumes)?)
             }
-            System::Embedded => serve(embedded::Embedded::new(places)?),
-            System::Kubelet => anyhow::bail!("the kubelet is a program of its own"),
+            (System::Embedded, _) => serve(embedded::Embedded::new(places, csi_volumes)?),
+            (System::Kubelet, _) => anyhow::bail!("the kubelet is a program of its own"),
         }
     }
 }

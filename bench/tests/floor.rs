@@ -1,4 +1,5 @@
-//! The floor must leave on disk what windlass leaves there, or it would be a floor of something else.
+//! The floor must leave on disk what windlass leaves there, and make the same calls, or it would be a floor of something
+//! else.
 
 use std::{
     collections::BTreeMap,
@@ -24,47 +25,74 @@ fn main() {
     let trials = vec![
         Trial::test("the_floor_makes_what_windlass_makes", || compare("made")),
         Trial::test("the_floor_removes_what_windlass_removes", || removed("removed")),
+        Trial::test("the_floor_calls_a_driver_as_often_as_windlass_does", || called("called", &[])),
+        Trial::test("a_driver_that_does_not_stage_is_called_less", || called("called-less", &["--unstaged"])),
     ];
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-/// A system, as the harness starts it. It is killed if nobody ends it.
-struct System {
+/// A process that is asked by lines on its standard streams. It is killed if nobody ends it.
+struct Process {
     process: Child,
     commands: ChildStdin,
     answers: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(arguments: &[&str], paths: &[(&str, &Path)]) -> Result<Self, Failed> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-bench"));
+        command.args(arguments);
+        for (name, path) in paths {
+            command.arg(name).arg(path);
+        }
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let commands = process.stdin.take().ok_or("no standard input")?;
+        let answers = BufReader::new(process.stdout.take().ok_or("no standard output")?);
+        Ok(Self { process, commands, answers })
+    }
+
+    fn ask(&mut self, line: &str) -> Result<String, Failed> {
+        writeln!(self.commands, "{line}")?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A system, as the harness starts it.
+struct System {
+    process: Process,
     pods: PathBuf,
 }
 
 impl System {
-    fn start(name: &str, test: &str) -> Result<Self, Failed> {
-        let base = Path::new(enter::BASE).join(test).join(name);
+    fn start(name: &str, test: &str, options: &[&str]) -> Result<Self, Failed> {
+        let base = base(test, name);
         let [root, run] = ["root", "run"].map(|it| base.join(it));
         fs::create_dir_all(&root)?;
         fs::create_dir_all(&run)?;
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-bench"));
-        command.args(["system", name, "--root"]).arg(&root).arg("--run").arg(&run);
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let commands = process.stdin.take().ok_or("no standard input")?;
-        let answers = BufReader::new(process.stdout.take().ok_or("no standard output")?);
-        let mut system = Self { process, commands, answers, pods: root.join("node/pods") };
+        let arguments = [&["system", name], options].concat();
+        let process = Process::start(&arguments, &[("--root", &root), ("--run", &run)])?;
+        let mut system = Self { process, pods: root.join("node/pods") };
         system.ask(r#"{"command":"start"}"#)?;
         Ok(system)
     }
 
     fn ask(&mut self, command: &str) -> Result<(), Failed> {
-        writeln!(self.commands, "{command}")?;
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer)?;
+        let answer = self.process.ask(command)?;
         if answer.starts_with(r#"{"done":"#) { Ok(()) } else { Err(format!("{command}: {answer}").into()) }
     }
 }
 
-impl Drop for System {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+fn base(test: &str, system: &str) -> PathBuf {
+    Path::new(enter::BASE).join(test).join(system)
 }
 
 const UP: &str = r#"{"command":"up","pods":2}"#;
@@ -75,7 +103,7 @@ fn compare(test: &str) -> Result<(), Failed> {
     }
     let mut trees = Vec::new();
     for name in ["floor", "windlass-embedded"] {
-        let mut system = System::start(name, test)?;
+        let mut system = System::start(name, test, &[])?;
         system.ask(UP)?;
         let mut tree = BTreeMap::new();
         walk(&system.pods, &system.pods, &mut tree)?;
@@ -94,11 +122,38 @@ fn removed(test: &str) -> Result<(), Failed> {
         return Ok(());
     }
     for name in ["floor", "windlass-embedded"] {
-        let mut system = System::start(name, test)?;
+        let mut system = System::start(name, test, &[])?;
         system.ask(UP)?;
         system.ask(r#"{"command":"down"}"#)?;
         assert_eq!(fs::read_dir(&system.pods)?.count(), 0, "{name} leaves pods");
         assert_eq!(mounts(&system.pods)?, BTreeMap::new(), "{name} leaves mounts");
+    }
+    Ok(())
+}
+
+/// After the first volume, which may come with questions.
+fn called(test: &str, options: &[&str]) -> Result<(), Failed> {
+    if !enter::privileged("the calls of the floor") {
+        return Ok(());
+    }
+    let up_and_down: &[&str] = match options {
+        [] => &["NodePublishVolume", "NodeStageVolume", "NodeUnpublishVolume", "NodeUnstageVolume"],
+        _ => &["NodePublishVolume", "NodeUnpublishVolume"],
+    };
+    for name in ["floor", "windlass-embedded"] {
+        let base = base(test, name);
+        let mut system = System::start(name, test, &["--csi-volumes", "4"])?;
+        let (directory, registry) = (base.join("driver"), base.join("root/node/plugins_registry"));
+        let arguments = [&["driver"], options].concat();
+        let mut driver = Process::start(&arguments, &[("--directory", &directory), ("--registry", &registry)])?;
+        driver.ask(r#""now""#)?;
+        system.ask(r#"{"command":"one","count":1}"#)?;
+        driver.ask(r#""settled""#)?;
+        system.ask(r#"{"command":"one","count":3,"first":1}"#)?;
+        let tally: BTreeMap<String, serde_json::Value> = serde_json::from_str(&driver.ask(r#""settled""#)?)?;
+        assert_eq!(tally.keys().collect::<Vec<_>>(), up_and_down, "{name}");
+        assert!(tally.values().all(|it| it["count"] == 3), "{name}: {tally:?}");
+        assert_eq!(mounts(&base.join("root"))?, BTreeMap::new(), "{name} leaves mounts");
     }
     Ok(())
 }

@@ -18,7 +18,9 @@ pub(super) struct Table {
 
 /// The figure that a work is about.
 fn lead(work: &str) -> Metric {
-    match work.split('-').next() {
+    let mut words = work.split('-');
+    match words.next() {
+        Some("csi") if words.next() == Some("one") => Metric::P50,
         Some("idle") => Metric::Idle,
         Some("one" | "foreign" | "unmount") => Metric::P50,
         Some("configmap" | "secret" | "labels") => Metric::P99,
@@ -39,6 +41,7 @@ impl Table {
             "memory MiB",
             "idle %",
             "wakes/s",
+            "RPCs",
             "spread",
             "under kubelet",
             "over floor",
@@ -51,7 +54,17 @@ impl Table {
                 rows.push(row(results, work, name, system));
             }
         }
-        Self { heading, rows, words: 2 }
+        Self { heading, rows, words: 2 }.without_empty_columns()
+    }
+
+    fn without_empty_columns(mut self) -> Self {
+        for column in (self.words..self.heading.len()).rev() {
+            if self.rows.iter().all(|it| it[column].is_empty()) {
+                self.heading.remove(column);
+                self.rows.iter_mut().for_each(|it| drop(it.remove(column)));
+            }
+        }
+        self
     }
 
     /// What is to be reached, and whether it is.
@@ -127,6 +140,7 @@ fn row(results: &Results, work: &str, name: String, system: System) -> Vec<Strin
         text(median(Metric::Rss).map(|it| it / 1024.0)),
         median(Metric::Idle).map(|it| format!("{it:.3}")).unwrap_or_default(),
         text(median(Metric::Wakeups)),
+        text(median(Metric::Rpcs)),
         results.spread(work, system, lead).map(|it| spread(it, lead)).unwrap_or_default(),
         under.unwrap_or_default(),
         over.unwrap_or_default(),
@@ -152,8 +166,9 @@ mod tests {
                 results.add("up-1000", system, figures);
             }
         }
-        let rows: Vec<Vec<String>> = Table::of_works(&results).rows;
-        let ends: Vec<&[String]> = rows.iter().map(|it| &it[9..]).collect();
+        let Table { heading, rows, .. } = Table::of_works(&results);
+        assert_eq!(heading, ["work", "system", "wall ms", "spread", "under kubelet", "over floor"]);
+        let ends: Vec<&[String]> = rows.iter().map(|it| &it[3..]).collect();
         assert_eq!(ends, [["199–201", "", ""], ["249–251", "20.0 ×", "1.25 ×"], ["4999–5001", "", "25.0 ×"]]);
         assert_eq!(rows[0][..3], ["up-1000", "floor", "200"]);
     }

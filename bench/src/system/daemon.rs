@@ -25,6 +25,8 @@ pub(crate) struct Daemon {
     places: Places,
     program: PathBuf,
     removal_delay: Option<&'static str>,
+    /// How many volumes of a CSI driver there are, if pods have those.
+    csi_volumes: Option<usize>,
     running: Option<Running>,
     pods: usize,
     prepared: Option<Changed>,
@@ -36,12 +38,17 @@ const KEYS: &str = "keys.json";
 
 impl Daemon {
     /// A daemon that believes a manifest gone after so long; after its default if nothing is said.
-    pub(crate) fn new(places: Places, program: PathBuf, removal_delay: Option<&'static str>) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        places: Places,
+        program: PathBuf,
+        removal_delay: Option<&'static str>,
+        csi_volumes: Option<usize>,
+    ) -> anyhow::Result<Self> {
         for directory in ["manifests", "prepared"] {
             let path = places.root.join(directory);
             fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
         }
-        Ok(Self { places, program, removal_delay, running: None, pods: 0, prepared: None })
+        Ok(Self { places, program, removal_delay, csi_volumes, running: None, pods: 0, prepared: None })
     }
 
     fn start(&mut self) -> anyhow::Result<&mut Running> {
@@ -63,8 +70,28 @@ impl Daemon {
         fs::write(&path, serde_json::to_vec(manifest)?).with_context(|| format!("write {}", path.display()))
     }
 
+    fn prepare_pod(&self, index: usize, labels: Option<u32>) -> anyhow::Result<()> {
+        let pod = if self.csi_volumes.is_some() { pods::pod_with_claim(index) } else { pods::pod(index, labels) };
+        self.prepare(&file(index), &pod)
+    }
+
     fn prepare_pods(&self, count: usize, labels: Option<u32>) -> anyhow::Result<()> {
-        (0..count).try_for_each(|it| self.prepare(&file(it), &pods::pod(it, labels)))
+        (0..count).try_for_each(|it| self.prepare_pod(it, labels))
+    }
+
+    /// Puts everything into force that pods name.
+    fn put_objects(&self) -> anyhow::Result<()> {
+        let mut objects = vec![(SETTINGS.to_owned(), pods::config_map(0)), (KEYS.to_owned(), pods::secret(0))];
+        if let Some(volumes) = self.csi_volumes {
+            objects.push(("driver.json".into(), pods::driver()));
+            objects.extend((0..volumes).map(|it| (format!("volume-{it}.json"), pods::persistent_volume(it))));
+            objects.extend((0..volumes).map(|it| (format!("claim-{it}.json"), pods::claim(it))));
+        }
+        for (name, object) in objects {
+            self.prepare(&name, &object)?;
+            self.put(&name)?;
+        }
+        Ok(())
     }
 
     /// Puts a prepared manifest into force, in one step.
@@ -80,10 +107,10 @@ impl Daemon {
         fs::remove_file(self.places.root.join("manifests").join(file(index)))
     }
 
-    fn one(&mut self, count: usize) -> anyhow::Result<Answer> {
+    fn one(&mut self, first: usize, count: usize) -> anyhow::Result<Answer> {
         let mut alone = Alone::default();
-        for index in pods::ALONE..pods::ALONE + count {
-            self.prepare(&file(index), &pods::pod(index, None))?;
+        for index in pods::ALONE + first..pods::ALONE + first + count {
+            self.prepare_pod(index, None)?;
             let began = Instant::now();
             self.put(&file(index))?;
             self.running()?.watch.until_ready(index)?;
@@ -162,15 +189,12 @@ impl Serves for Daemon {
     fn handle(&mut self, command: Command) -> anyhow::Result<Answer> {
         match command {
             Command::Start => {
-                self.prepare(SETTINGS, &pods::config_map(0))?;
-                self.prepare(KEYS, &pods::secret(0))?;
-                self.put(SETTINGS)?;
-                self.put(KEYS)?;
+                self.put_objects()?;
                 self.start()?;
                 Ok(Answer::nothing())
             }
             Command::Restart { pods } => self.restart(pods),
-            Command::One { count } => self.one(count),
+            Command::One { count, first } => self.one(first, count),
             Command::Up { pods, labels } => self.up(pods, labels),
             Command::Down => self.down(),
             Command::Idle { rest, seconds } => Ok(Answer::all(times::idle(self.process()?, rest, seconds)?)),

@@ -22,6 +22,8 @@ use crate::{
 
 pub(crate) struct Embedded {
     places: Places,
+    /// How many volumes of a CSI driver there are, if pods have those.
+    csi_volumes: Option<usize>,
     runtime: Runtime,
     node: Option<Node>,
     pods: Vec<PodUid>,
@@ -42,14 +44,17 @@ enum Goal {
 }
 
 impl Embedded {
-    pub(crate) fn new(places: Places) -> anyhow::Result<Self> {
+    pub(crate) fn new(places: Places, csi_volumes: Option<usize>) -> anyhow::Result<Self> {
         // The node works on threads of its own; this runtime only waits for it.
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        Ok(Self { places, runtime, node: None, pods: Vec::new(), prepared: None })
+        Ok(Self { places, csi_volumes, runtime, node: None, pods: Vec::new(), prepared: None })
     }
 
     fn start(&mut self) -> anyhow::Result<Node> {
-        let builder = Node::builder(self.places.node()).runtime_directory(&self.places.run).give_memory_back();
+        let mut builder = Node::builder(self.places.node()).runtime_directory(&self.places.run).give_memory_back();
+        if self.csi_volumes.is_some() {
+            builder = builder.driver_registry(self.places.registry());
+        }
         let node = builder.node_name("node-1").start().context("start the node")?;
         self.node = Some(node.clone());
         Ok(node)
@@ -60,10 +65,25 @@ impl Embedded {
     }
 
     /// Gives a node all that pods name.
-    fn give_objects(node: &Node) -> anyhow::Result<()> {
+    fn give_objects(&self, node: &Node) -> anyhow::Result<()> {
         node.update_object(pods::config_map_object(0)?);
         node.update_object(pods::secret_object(0)?);
+        let Some(volumes) = self.csi_volumes else { return Ok(()) };
+        node.update_object(pods::driver_object()?);
+        for index in 0..volumes {
+            node.update_object(pods::persistent_volume_object(index)?);
+            node.update_object(pods::claim_object(index)?);
+        }
         Ok(())
+    }
+
+    fn pod(&self, index: usize, labels: Option<u32>) -> serde_json::Result<Pod> {
+        if self.csi_volumes.is_some() { pods::pod_with_claim_object(index) } else { pods::pod_object(index, labels) }
+    }
+
+    /// The pods of a burst, made before anything is measured.
+    fn wanted(&self, count: usize, labels: Option<u32>) -> anyhow::Result<Vec<Arc<Pod>>> {
+        (0..count).map(|it| Ok(Arc::new(self.pod(it, labels)?))).collect()
     }
 
     /// Waits until disk and sources are known.
@@ -102,11 +122,11 @@ impl Embedded {
         })
     }
 
-    fn one(&self, count: usize) -> anyhow::Result<Answer> {
+    fn one(&self, first: usize, count: usize) -> anyhow::Result<Answer> {
         let node = self.node()?;
         let mut alone = Alone::default();
-        for index in 0..count {
-            let pod = pods::pod_object(pods::ALONE + index, None)?;
+        for index in first..first + count {
+            let pod = self.pod(pods::ALONE + index, None)?;
             let began = Instant::now();
             let uid = node.add_pod(pod)?;
             self.runtime.block_on(reach(node, &uid, Goal::Ready))?;
@@ -120,7 +140,7 @@ impl Embedded {
     }
 
     fn up(&mut self, count: usize, labels: bool) -> anyhow::Result<Answer> {
-        let wanted = wanted(count, labels.then_some(0))?;
+        let wanted = self.wanted(count, labels.then_some(0))?;
         let node = self.node()?.clone();
         let stretch = Stretch::begin(Process::Own)?;
         self.pods = wanted.into_iter().map(|it| node.add_pod(it)).collect::<Result<_, _>>()?;
@@ -147,10 +167,10 @@ impl Embedded {
     }
 
     fn restart(&mut self, count: usize) -> anyhow::Result<Answer> {
-        let wanted = wanted(count, None)?;
+        let wanted = self.wanted(count, None)?;
         let stretch = Stretch::begin(Process::Own)?;
         let node = self.start()?;
-        Self::give_objects(&node)?;
+        self.give_objects(&node)?;
         self.pods = wanted.into_iter().map(|it| node.add_pod(it)).collect::<Result<_, _>>()?;
         node.complete();
         self.synced(&node)?;
@@ -166,7 +186,7 @@ impl Embedded {
         Ok(match what {
             Changed::ConfigMap => Prepared::Object(pods::config_map_object(round)?.into()),
             Changed::Secret => Prepared::Object(pods::secret_object(round)?.into()),
-            Changed::Labels => Prepared::Pods(wanted(self.pods.len(), Some(round))?),
+            Changed::Labels => Prepared::Pods(self.wanted(self.pods.len(), Some(round))?),
         })
     }
 
@@ -189,13 +209,13 @@ impl Serves for Embedded {
         match command {
             Command::Start => {
                 let node = self.start()?;
-                Self::give_objects(&node)?;
+                self.give_objects(&node)?;
                 node.complete();
                 self.synced(&node)?;
                 Ok(Answer::nothing())
             }
             Command::Restart { pods } => self.restart(pods),
-            Command::One { count } => self.one(count),
+            Command::One { count, first } => self.one(first, count),
             Command::Up { pods, labels } => self.up(pods, labels),
             Command::Down => self.down(),
             Command::Idle { rest, seconds } => Ok(Answer::all(times::idle(Process::Own, rest, seconds)?)),
@@ -212,11 +232,6 @@ impl Serves for Embedded {
             }
         }
     }
-}
-
-/// The pods of a burst, made before anything is measured.
-fn wanted(count: usize, labels: Option<u32>) -> anyhow::Result<Vec<Arc<Pod>>> {
-    (0..count).map(|it| Ok(Arc::new(pods::pod_object(it, labels)?))).collect()
 }
 
 async fn reach(node: &Node, uid: &PodUid, goal: Goal) -> anyhow::Result<()> {

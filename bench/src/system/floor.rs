@@ -103,9 +103,9 @@ impl Floor {
         Ok(Answer::all(figures))
     }
 
-    fn one(&self, count: usize) -> anyhow::Result<Answer> {
+    fn one(&self, first: usize, count: usize) -> anyhow::Result<Answer> {
         let mut alone = Alone::default();
-        for index in 0..count {
+        for index in first..first + count {
             let began = Instant::now();
             bare::make(&self.place, pods::ALONE + index)?;
             let made = Instant::now();
@@ -119,7 +119,7 @@ impl Floor {
 impl Serves for Floor {
     fn handle(&mut self, command: Command) -> anyhow::Result<Answer> {
         match command {
-            Command::One { count } => self.one(count),
+            Command::One { count, first } => self.one(first, count),
             Command::Up { pods, labels: false } => {
                 self.pods = pods;
                 let (threads, _) = self.calibrate()?;

@@ -71,8 +71,18 @@ impl fmt::Debug for Error {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane {
     name: Arc<str>,
-    /// How many of its jobs run at a time, if it is not as many as [`Limits::at_once`] says.
-    at_once: Option<NonZeroUsize>,
+    width: Width,
+}
+
+/// How many jobs of a lane run at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Width {
+    /// As many as [`Limits::at_once`] says.
+    Usual,
+    /// As many, but not more than this.
+    Narrow(NonZeroUsize),
+    /// This many, and not more than `most` with those that are slow.
+    Wide { at_once: NonZeroUsize, most: NonZeroUsize },
 }
 
 impl Lane {
@@ -80,7 +90,14 @@ impl Lane {
     /// which more threads than processors do not do more.
     #[must_use]
     pub fn narrow(name: &str, at_once: NonZeroUsize) -> Self {
-        Self { name: name.into(), at_once: Some(at_once) }
+        Self { name: name.into(), width: Width::Narrow(at_once) }
+    }
+
+    /// A lane of which more jobs run at a time than [`Limits::at_once`] says: for calls that mostly wait for somebody else.
+    /// Those that are slow are counted too, in `most`, so that one lane cannot take all threads.
+    #[must_use]
+    pub fn wide(name: &str, at_once: NonZeroUsize, most: NonZeroUsize) -> Self {
+        Self { name: name.into(), width: Width::Wide { at_once, most } }
     }
 
     /// The name that it was given.
@@ -92,13 +109,13 @@ impl Lane {
 
 impl From<&str> for Lane {
     fn from(name: &str) -> Self {
-        Self { name: name.into(), at_once: None }
+        Self { name: name.into(), width: Width::Usual }
     }
 }
 
 impl From<Arc<str>> for Lane {
     fn from(name: Arc<str>) -> Self {
-        Self { name, at_once: None }
+        Self { name, width: Width::Usual }
     }
 }
 
@@ -122,7 +139,7 @@ impl fmt::Display for JobId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How many jobs of a lane run at a time, those that are slow not counted, unless the lane is
-    /// [narrow](Lane::narrow). At least one, whatever is said here.
+    /// [narrow](Lane::narrow) or [wide](Lane::wide). At least one, whatever is said here.
     pub at_once: usize,
     /// After which time a running job is slow: it waits for something.
     pub slow_after: Duration,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::{Job, JobId, Lane, LaneCounts};
+use super::{Job, JobId, Lane, LaneCounts, Width};
 
 /// The jobs of one lane.
 #[derive(Default)]
@@ -18,14 +18,18 @@ struct Jobs {
 
 impl Jobs {
     /// How many could begin now.
-    fn startable(&self, at_once: usize) -> usize {
-        self.queued.len().min(at_once.saturating_sub(self.working.len()))
+    fn startable(&self, room: Room) -> usize {
+        let running = self.working.len() + self.slow;
+        let free = room.at_once.saturating_sub(self.working.len()).min(room.most.saturating_sub(running));
+        self.queued.len().min(free)
     }
 
     /// When another could begin although none ends.
-    fn due(&self, at_once: usize) -> Option<Instant> {
-        let full = !self.queued.is_empty() && self.working.len() >= at_once;
-        self.working.front().filter(|_| full)?.1
+    fn due(&self, room: Room) -> Option<Instant> {
+        let full = !self.queued.is_empty() && self.working.len() >= room.at_once;
+        // One that becomes slow makes room for another only where slow ones do not count.
+        let may_grow = self.working.len() + self.slow < room.most;
+        self.working.front().filter(|_| full && may_grow)?.1
     }
 
     fn age(&mut self, now: Instant) {
@@ -42,6 +46,15 @@ impl Jobs {
 
 fn is_past(moment: Option<Instant>, now: Instant) -> bool {
     moment.is_some_and(|it| it <= now)
+}
+
+/// How many jobs of a lane may run.
+#[derive(Clone, Copy)]
+struct Room {
+    /// Of those that are not slow.
+    at_once: usize,
+    /// Of all.
+    most: usize,
 }
 
 /// The jobs of all lanes. What is asked about all of them is kept up to date with each change of one, so nothing
@@ -83,19 +96,23 @@ impl Lanes {
         self.full.first().map(|(due, _)| *due)
     }
 
-    /// How many jobs of a lane may work at once.
-    fn width(&self, lane: &Lane) -> usize {
-        lane.at_once.map_or(self.at_once, |it| it.get().min(self.at_once))
+    /// How many jobs of a lane may run.
+    fn room(&self, lane: &Lane) -> Room {
+        match lane.width {
+            Width::Usual => Room { at_once: self.at_once, most: usize::MAX },
+            Width::Narrow(at_once) => Room { at_once: at_once.get().min(self.at_once), most: usize::MAX },
+            Width::Wide { at_once, most } => Room { at_once: at_once.get(), most: most.get() },
+        }
     }
 
     /// Changes a lane, and what is known of all lanes with it.
     fn change<T>(&mut self, lane: &Lane, now: Instant, change: impl FnOnce(&mut Jobs) -> T) -> T {
-        let at_once = self.width(lane);
+        let room = self.room(lane);
         let jobs = self.lanes.entry(lane.clone()).or_default();
-        let before = (jobs.startable(at_once), jobs.due(at_once));
+        let before = (jobs.startable(room), jobs.due(room));
         jobs.age(now);
         let result = change(jobs);
-        let after = (jobs.startable(at_once), jobs.due(at_once));
+        let after = (jobs.startable(room), jobs.due(room));
         if jobs.is_empty() {
             self.lanes.remove(lane);
         }
@@ -132,7 +149,7 @@ impl Lanes {
     }
 
     fn is_ready(&self, lane: &Lane) -> bool {
-        self.lanes.get(lane).is_some_and(|it| it.startable(self.width(lane)) > 0)
+        self.lanes.get(lane).is_some_and(|it| it.startable(self.room(lane)) > 0)
     }
 
     /// Begins a job, if one can begin: the oldest of the lane whose turn it is.
@@ -224,15 +241,19 @@ mod tests {
 
     /// What is kept up to date equals what a look at all lanes gives.
     fn assert_consistent(lanes: &Lanes) {
-        let startable = |(lane, jobs): (&Lane, &Jobs)| jobs.startable(lanes.width(lane));
+        let startable = |(lane, jobs): (&Lane, &Jobs)| jobs.startable(lanes.room(lane));
         assert_eq!(lanes.startable, lanes.lanes.iter().map(startable).sum::<usize>());
         let mut ready: Vec<_> = lanes.ready.iter().collect();
         ready.sort_unstable();
         let expected: Vec<_> = lanes.lanes.iter().filter(|it| startable(*it) > 0).map(|(lane, _)| lane).collect();
         assert_eq!(ready, expected);
-        let full = lanes.lanes.iter().filter_map(|(lane, jobs)| Some((jobs.due(lanes.width(lane))?, lane.clone())));
+        let full = lanes.lanes.iter().filter_map(|(lane, jobs)| Some((jobs.due(lanes.room(lane))?, lane.clone())));
         assert_eq!(lanes.full, full.collect());
-        assert!(lanes.lanes.iter().all(|(lane, it)| !it.is_empty() && it.working.len() <= lanes.width(lane)));
+        for (lane, jobs) in &lanes.lanes {
+            let room = lanes.room(lane);
+            assert!(!jobs.is_empty() && jobs.working.len() <= room.at_once);
+            assert!(jobs.working.len() + jobs.slow <= room.most);
+        }
     }
 
     proptest! {
@@ -242,7 +263,8 @@ mod tests {
             history in prop::collection::vec(happening(), 0..200),
         ) {
             let slow_after = Duration::from_secs(10);
-            let names = [Lane::from("a"), "b".into(), Lane::narrow("c", NonZeroUsize::MIN)];
+            let count = |it| NonZeroUsize::new(it).unwrap();
+            let names = [Lane::from("a"), Lane::wide("b", count(2), count(5)), Lane::narrow("c", count(1))];
             let mut lanes = Lanes::new(at_once, slow_after);
             let mut now = Instant::now();
             // By lane, what is queued; and what runs, with when it began.
@@ -265,7 +287,7 @@ mod tests {
                         if let Some((lane, id, _)) = taken {
                             prop_assert_eq!(queued.get_mut(&lane).and_then(VecDeque::pop_front), Some(id));
                             let working = running.iter().filter(|it| it.0 == lane && now < it.2 + slow_after).count();
-                            prop_assert!(working < lanes.width(&lane));
+                            prop_assert!(working < lanes.room(&lane).at_once);
                             running.push((lane, id, now));
                         }
                     }
@@ -281,7 +303,10 @@ mod tests {
                         // Whoever is queued now waits for jobs that work.
                         for (lane, queue) in queued.iter().filter(|(_, queue)| !queue.is_empty()) {
                             let working = running.iter().filter(|it| it.0 == *lane && now < it.2 + slow_after).count();
-                            prop_assert!(working == lanes.width(lane) || lanes.is_ready(lane), "{} of {} wait", queue.len(), lane);
+                            let all = running.iter().filter(|it| it.0 == *lane).count();
+                            let room = lanes.room(lane);
+                            let is_full = working == room.at_once || all == room.most;
+                            prop_assert!(is_full || lanes.is_ready(lane), "{} of {} wait", queue.len(), lane);
                         }
                     }
                 }
@@ -300,6 +325,28 @@ mod tests {
             prop_assert!(emptied.eq(left));
             assert_consistent(&lanes);
         }
+    }
+
+    #[test]
+    fn a_wide_lane_does_not_grow_without_end() {
+        let count = |it| NonZeroUsize::new(it).unwrap();
+        let lane = Lane::wide("driver", count(2), count(3));
+        let mut lanes = Lanes::new(1, Duration::from_secs(1));
+        let mut now = Instant::now();
+        for _ in 0..5 {
+            lanes.push(&lane, Box::new(|| {}), now);
+        }
+        let mut begin = |now| std::iter::from_fn(|| lanes.take(now)).map(|it| it.1).collect::<Vec<_>>();
+        let first = begin(now);
+        assert_eq!(first.len(), 2);
+        now += Duration::from_secs(1);
+        lanes.age(now);
+        assert_eq!(std::iter::from_fn(|| lanes.take(now)).count(), 1, "two are slow");
+        now += Duration::from_secs(1);
+        lanes.age(now);
+        assert_eq!((lanes.startable(), lanes.due()), (0, None), "slow ones count");
+        lanes.end(&lane, first[0], now);
+        assert_eq!(lanes.startable(), 1);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Volumes that are files below the root and nothing else share a lane for being made, because they are held up by the same
 //! file systems if by any. To make them keeps a processor busy, so there are not more at a time than processors. To take
 //! them away is mostly to wait for the kernel, which lets no unmount return before all processors have noticed, so of
-//! those many run at a time. Whatever may wait for others has a lane for each of its types.
+//! those many run at a time. Whatever may wait for others has a lane for each of its types, and drivers one each: their
+//! calls do little here but wait, so there the driver is to say how many it can do at a time, up to a limit.
 
 use std::{collections::BTreeMap, num::NonZeroUsize};
 
@@ -12,6 +13,11 @@ use windlass_linux::workers::Lane;
 
 use crate::{catalogue::Kind, csi::DriverSettings};
 
+/// Calls of one driver at a time.
+const CALLS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+/// With those that take long. Two drivers that hang leave threads for everything else.
+const CALLS_MOST: NonZeroUsize = NonZeroUsize::new(192).unwrap();
+
 pub(super) struct Lanes {
     make: Lane,
     take_away: Lane,
@@ -19,7 +25,7 @@ pub(super) struct Lanes {
     pub(super) pods: Lane,
     /// What was there at start.
     pub(super) start: Lane,
-    /// Those of drivers of which not as many calls are made at a time as of others.
+    /// Those of drivers of which not as many calls are made at a time as of others, however long they take.
     drivers: BTreeMap<String, Lane>,
 }
 
@@ -27,8 +33,8 @@ impl Lanes {
     pub(super) fn new(drivers: &BTreeMap<String, DriverSettings>) -> Self {
         let plugin = Kind::Csi.plugin_name();
         let drivers = drivers.iter().filter_map(|(name, it)| {
-            let lane = Lane::narrow(&format!("{plugin}/{name}"), it.calls_at_once?);
-            Some((name.clone(), lane))
+            let at_once = it.calls_at_once?;
+            Some((name.clone(), Lane::wide(&format!("{plugin}/{name}"), at_once, at_once)))
         });
         let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Self {
@@ -53,7 +59,7 @@ impl Lanes {
             Some(Kind::Csi) => match &operation.spec.driver {
                 Some(driver) => match self.drivers.get(driver.as_str()) {
                     Some(lane) => lane.clone(),
-                    None => Lane::from(format!("{plugin}/{driver}").as_str()),
+                    None => Lane::wide(&format!("{plugin}/{driver}"), CALLS, CALLS_MOST),
                 },
                 None => Lane::from(plugin),
             },

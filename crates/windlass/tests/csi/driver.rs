@@ -57,6 +57,8 @@ type Plan = Option<(&'static str, Fault)>;
 pub(crate) struct Memory {
     plan: Mutex<Plan>,
     calls: Mutex<Vec<&'static str>>,
+    /// What it was asked about itself.
+    questions: Mutex<Vec<&'static str>>,
     /// The mounts that are its own; what it attached and made is noted here too.
     mounts: Mutex<BTreeSet<PathBuf>>,
     /// Whether volumes must be attached before they are staged.
@@ -82,6 +84,11 @@ impl Memory {
         Arc::new(memory)
     }
 
+    /// Neither stages nor grows volumes.
+    pub(crate) fn unstaged() -> Arc<Self> {
+        Arc::default()
+    }
+
     /// The next call of this name goes wrong.
     pub(crate) fn plan(&self, call: &'static str, fault: Fault) {
         *lock(&self.plan) = Some((call, fault));
@@ -100,6 +107,11 @@ impl Memory {
     /// The parameters with which volumes were made, in order.
     pub(crate) fn requests(&self) -> Vec<BTreeMap<String, String>> {
         lock(&self.requests).clone()
+    }
+
+    /// What it was asked about itself, in order.
+    pub(crate) fn questions(&self) -> Vec<&'static str> {
+        lock(&self.questions).clone()
     }
 
     /// What it has mounted.
@@ -245,7 +257,11 @@ fn publish(mounts: &mut BTreeSet<PathBuf>, from: &Path, path: &Path) -> rustix::
     if !mounts.contains(path) {
         // That it is there already is fine; anything else shows when it is mounted.
         let _ = std::fs::create_dir(path);
-        mount_bind(from, path)?;
+        match from.as_os_str().is_empty() {
+            // It is not staged.
+            true => mount("scripted", path, "tmpfs", MountFlags::empty(), None)?,
+            false => mount_bind(from, path)?,
+        }
         mounts.insert(path.into());
     }
     Ok(())
@@ -326,12 +342,14 @@ impl Node for Served {
         _: Request<csi::NodeGetCapabilitiesRequest>,
     ) -> Answer<csi::NodeGetCapabilitiesResponse> {
         use csi::node_service_capability::{Rpc, Type};
+        lock(&self.memory.questions).push("NodeGetCapabilities");
         let capability = |number: &i32| csi::NodeServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: *number })) };
         let capabilities = lock(&self.memory.capabilities).iter().map(capability).collect();
         Ok(Response::new(csi::NodeGetCapabilitiesResponse { capabilities }))
     }
 
     async fn node_get_info(&self, _: Request<csi::NodeGetInfoRequest>) -> Answer<csi::NodeGetInfoResponse> {
+        lock(&self.memory.questions).push("NodeGetInfo");
         Ok(Response::new(csi::NodeGetInfoResponse { node_id: "node-1".into(), ..Default::default() }))
     }
 }

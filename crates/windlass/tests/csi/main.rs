@@ -5,6 +5,7 @@
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
+mod calls;
 mod controlled;
 mod driver;
 #[path = "../real/enter.rs"]
@@ -22,6 +23,7 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(THREADS));
     let mut tests = Vec::new();
+    calls::tests(&mut tests);
     controlled::tests(&mut tests);
     life::tests(&mut tests);
     limits::tests(&mut tests);

@@ -1,0 +1,171 @@
+//! A CSI driver that does next to nothing, as a process of its own: what is left of a volume's time is its orchestrator's.
+//!
+//! It really mounts what it is asked for, because orchestrators look: each of its volumes is a directory of one tmpfs,
+//! bound to where it is wanted (`service.rs`). It counts the calls that reach it and the time that it takes for each, and
+//! tells so to whoever measures (`process.rs`), who asks by lines on the standard streams.
+
+mod process;
+mod service;
+mod state;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, Write},
+    os::unix::net::UnixListener,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context;
+use clap::Args;
+use rustix::mount::{MountFlags, mount};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use process::Driver;
+
+use self::{service::Service, state::State};
+
+/// What it is called.
+pub(crate) const NAME: &str = "null.bench.example.com";
+
+/// Whether it has volumes staged before they are published.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Staging {
+    /// Each once for the node.
+    #[default]
+    Staged,
+    /// Never.
+    Unstaged,
+}
+
+/// What kind of driver it is. By default one that stages and answers at once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Manner {
+    pub(crate) staging: Staging,
+    /// How long a call takes that makes a volume appear.
+    pub(crate) delay: Duration,
+}
+
+/// Calls that make a volume appear, if its driver stages.
+pub(crate) const UP: [&str; 2] = ["NodeStageVolume", "NodePublishVolume"];
+
+/// Serves a driver that does next to nothing, until its standard input ends.
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// Where its socket and its volumes are
+    #[arg(long, value_name = "DIR")]
+    directory: PathBuf,
+
+    /// Where it registers
+    #[arg(long, value_name = "DIR")]
+    registry: PathBuf,
+
+    /// Say that it does not stage volumes
+    #[arg(long)]
+    unstaged: bool,
+
+    /// Take so long for each call that makes a volume appear
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 0)]
+    delay: u32,
+}
+
+/// What a driver is asked by the one who measures. Each is answered with the calls since the one before.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Question {
+    /// As soon as it is served.
+    Now,
+    /// Once nothing of its volumes is mounted.
+    Settled,
+}
+
+/// Calls, by method.
+#[derive(Serialize, Deserialize, Debug, Clone, Default, PartialEq)]
+pub(crate) struct Tally(BTreeMap<String, Called>);
+
+/// The calls of one method.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, Default, PartialEq)]
+struct Called {
+    count: u32,
+    /// The driver's own time, from when it has read a request until it has an answer.
+    busy_ms: f64,
+}
+
+impl Tally {
+    fn note(&mut self, method: &str, busy_ms: f64) {
+        let called = match self.0.get_mut(method) {
+            Some(called) => called,
+            None => self.0.entry(method.to_owned()).or_default(),
+        };
+        called.count += 1;
+        called.busy_ms += busy_ms;
+    }
+
+    /// How many calls there were, of whatever method.
+    pub(crate) fn count(&self) -> u32 {
+        self.0.values().map(|it| it.count).sum()
+    }
+
+    /// How long the driver took for calls of these methods.
+    pub(crate) fn busy_ms(&self, methods: &[&str]) -> f64 {
+        methods.iter().filter_map(|it| self.0.get(*it)).map(|it| it.busy_ms).sum()
+    }
+}
+
+impl Serve {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        // Nothing that is measured outlives the one who measures.
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        let volumes = self.directory.join("volumes");
+        for directory in [&volumes, &self.registry] {
+            fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))?;
+        }
+        mount("windlass-bench-driver", &volumes, "tmpfs", MountFlags::empty(), c"mode=0755,nr_inodes=0")
+            .with_context(|| format!("mount a tmpfs on {}", volumes.display()))?;
+        let state = Arc::new(State::default());
+        let staging = if self.unstaged { Staging::Unstaged } else { Staging::Staged };
+        let manner = Manner { staging, delay: Duration::from_millis(self.delay.into()) };
+        let endpoint = self.directory.join("csi.sock");
+        // Whoever finds the second can use the first.
+        let listeners = [bind(&endpoint)?, bind(&self.registry.join(format!("{NAME}-reg.sock")))?];
+        let service = Service { state: state.clone(), volumes: volumes.into(), endpoint, manner };
+        std::thread::Builder::new().name("serve".into()).spawn(move || {
+            if let Err(error) = service.serve(listeners) {
+                eprintln!("the driver: {error:#}");
+                // Nobody would answer any more.
+                std::process::exit(1);
+            }
+        })?;
+        for line in std::io::stdin().lock().lines() {
+            let line = line.context("read a question")?;
+            let question = serde_json::from_str(&line).with_context(|| format!("no question: {line}"))?;
+            let mut answer = serde_json::to_vec(&state.answer(question))?;
+            answer.push(b'\n');
+            std::io::stdout().write_all(&answer).context("write an answer")?;
+        }
+        Ok(())
+    }
+}
+
+fn bind(path: &Path) -> anyhow::Result<UnixListener> {
+    let bound = UnixListener::bind(path).and_then(|it| it.set_nonblocking(true).map(|()| it));
+    bound.with_context(|| format!("bind {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_some_methods_is_told_and_the_calls_of_all() {
+        let mut tally = Tally::default();
+        tally.note("NodeStageVolume", 2.0);
+        tally.note("NodePublishVolume", 0.5);
+        tally.note("NodePublishVolume", 0.5);
+        tally.note("NodeGetCapabilities", 4.0);
+        assert_eq!(tally.count(), 4);
+        assert_eq!(tally.busy_ms(&UP), 3.0);
+    }
+}
