@@ -50,8 +50,23 @@ struct Entry {
     waits: Option<Arc<str>>,
 }
 
-/// What became of it on disk, or what went wrong and what is on disk then.
-type Worked = Result<Option<Provision>, (Failure, Option<Provision>)>;
+/// How work for a claim ended.
+struct Worked {
+    /// What is on disk now.
+    noted: Option<Provision>,
+    /// What went wrong.
+    failure: Option<Failure>,
+}
+
+impl Worked {
+    /// This is on disk now; or that is still there, because something went wrong.
+    fn of(done: Result<Option<Provision>, Failure>, before: Option<Provision>) -> Self {
+        match done {
+            Ok(noted) => Self { noted, failure: None },
+            Err(failure) => Self { noted: before, failure: Some(failure) },
+        }
+    }
+}
 
 impl Provisions {
     pub(super) fn new(store: Store) -> Self {
@@ -193,14 +208,13 @@ impl Drive {
                     let driver = noted.driver().to_owned();
                     self.work(claim, &driver, move |_, store| {
                         let taken_back = noted.clone().released(false);
-                        store.write(&taken_back).map_err(|it| (it, Some(noted)))?;
-                        Ok(Some(taken_back))
+                        Worked::of(store.write(&taken_back).map(|()| Some(taken_back)), Some(noted))
                     });
                 } else {
                     self.grow_for(claim, &given, noted);
                 }
             }
-            (Some(given), noted) if provision::asks(&given) => self.make_for(claim, given, noted),
+            (Some(given), noted) if provision::asks(&given) => self.make_for(claim, &given, noted),
             (Some(_), None) | (None, None) => drop(self.provisions.claims.remove(claim)),
             // It names another volume by now, and what is being made for it is nobody's.
             (Some(_), Some(noted)) | (None, Some(noted)) => self.release_for(claim, noted),
@@ -208,11 +222,11 @@ impl Drive {
     }
 
     /// A claim without a volume.
-    fn make_for(&mut self, claim: &Reference, given: Arc<PersistentVolumeClaim>, noted: Option<Provision>) {
+    fn make_for(&mut self, claim: &Reference, given: &PersistentVolumeClaim, noted: Option<Provision>) {
         let order = match noted {
             // What was asked for once is asked for again, whatever the manifests say by now.
             Some(noted) => noted,
-            None => match self.order(claim, &given) {
+            None => match self.order(claim, given) {
                 Ok(order) => order,
                 Err(text) => return self.set_waits(claim, &text),
             },
@@ -247,7 +261,7 @@ impl Drive {
                     let grown = noted.clone().grown(bytes, here);
                     store.write(&grown).map(|()| grown)
                 });
-                grown.map(Some).map_err(|failure| (failure, Some(noted)))
+                Worked::of(grown.map(Some), Some(noted))
             });
         }
     }
@@ -260,8 +274,7 @@ impl Drive {
         let Some(noted) = entry.noted.clone().filter(|_| !entry.is_running) else { return };
         let Some(grown) = noted.clone().grown_here() else { return };
         self.work(&claim, grown.driver().to_owned().as_str(), move |_, store| {
-            store.write(&grown).map_err(|failure| (failure, Some(noted)))?;
-            Ok(Some(grown))
+            Worked::of(store.write(&grown).map(|()| Some(grown)), Some(noted))
         });
     }
 
@@ -342,7 +355,7 @@ impl Drive {
         let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
         entry.is_running = false;
         match worked {
-            Ok(noted) => {
+            Worked { noted, failure: None } => {
                 entry.failures = 0;
                 entry.not_before = None;
                 entry.waits = None;
@@ -368,7 +381,7 @@ impl Drive {
                     (Some(_), Some(_)) | (None, None) => {}
                 }
             }
-            Err((failure, noted)) => {
+            Worked { noted, failure: Some(failure) } => {
                 let wait = (RETRY * 2_u32.pow(entry.failures.min(16))).min(RETRY_MAX);
                 entry.failures += 1;
                 let at = self.now() + wait;
@@ -451,30 +464,26 @@ fn class_of(memory: &Memory, claim: &PersistentVolumeClaim) -> Result<Arc<Storag
 /// Has a volume made. What was going to be made is noted first, and stays noted if that is not known not to be there.
 fn make(executor: &Executor, store: &Store, order: Provision) -> Worked {
     // A refusal does not clear the doubt of an earlier call (I-10).
-    let is_first = !store.has(&order.reference()).map_err(|it| (it, Some(order.clone())))?;
+    let is_first = match store.has(&order.reference()) {
+        Ok(has) => !has,
+        Err(failure) => return Worked::of(Err(failure), Some(order)),
+    };
     if let Err(failure) = store.write(&order) {
-        return Err((failure, Some(order).filter(|_| !is_first)));
+        return Worked::of(Err(failure), Some(order).filter(|_| !is_first));
     }
-    match controller::create(&executor.scene, &order) {
-        Ok(volume) => {
-            let made = order.clone().with_volume(volume);
-            store.write(&made).map_err(|it| (it, Some(order)))?;
-            Ok(Some(made))
-        }
-        Err(failure) if failure.left == Left::Nothing && is_first => {
-            let forgotten = store.remove(&order.reference());
-            Err((failure, Some(order).filter(|_| forgotten.is_err())))
-        }
-        Err(failure) => Err((failure, Some(order))),
-    }
+    let made = controller::create(&executor.scene, &order).and_then(|volume| {
+        let made = order.clone().with_volume(volume);
+        store.write(&made).map(|()| Some(made))
+    });
+    let made_nothing = matches!(&made, Err(failure) if failure.left == Left::Nothing);
+    let is_forgotten = is_first && made_nothing && store.remove(&order.reference()).is_ok();
+    Worked::of(made, Some(order).filter(|_| !is_forgotten))
 }
 
 fn delete(executor: &Executor, store: &Store, noted: Provision) -> Worked {
     let done = store.write(&noted).and_then(|()| controller::delete(&executor.scene, &noted));
-    match done.and_then(|()| store.remove(&noted.reference())) {
-        Ok(()) => Ok(None),
-        Err(failure) => Err((failure, Some(noted))),
-    }
+    let done = done.and_then(|()| store.remove(&noted.reference())).map(|()| None);
+    Worked::of(done, Some(noted))
 }
 
 /// Tells how work for a claim ended, also if it broke off.
@@ -492,7 +501,7 @@ impl Drop for Answered {
         let before = self.before.take();
         let worked = self.worked.take().unwrap_or_else(|| {
             let text = "the work broke off; this is a defect of windlass";
-            Err((Failure::refused(Cause::Other, text), before))
+            Worked::of(Err(Failure::refused(Cause::Other, text)), before)
         });
         drop(self.locks.take());
         let claim = self.claim.clone();
