@@ -1,27 +1,19 @@
 //! A node's volumes, for a program that embeds windlass: give it pods and objects, await their volumes, get paths back.
 
 use std::{
-    fmt, io,
-    path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError, RwLock,
-        mpsc::{Sender, channel},
-    },
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, mpsc::Sender},
     time::{Duration, Instant},
 };
 
 use k8s_openapi::api::core::v1 as api;
-use rustix::{
-    event::{EventfdFlags, PollFd, PollFlags, Timespec},
-    fd::OwnedFd,
-    fs::{FlockOperation, Mode, OFlags},
-};
+use rustix::fd::OwnedFd;
 use tokio::sync::{broadcast, oneshot};
 use windlass_core::{
-    Config, Engine,
     answer::{InUse, PodStatus},
     event::{Containers, Goal, Place},
-    ids::{DriverName, OuterName, PodUid, SourceName, VolumeId, WaiterId},
+    ids::{DriverName, OuterName, PodUid, VolumeId, WaiterId},
     notice::Verdict,
     operation::Proof,
     reason::{Code, Reason},
@@ -31,33 +23,28 @@ use windlass_core::{
 use windlass_linux::{
     abilities::Abilities,
     name::{self, Name},
-    safe_path,
-    table::{self, Watch},
-    whole_file::{self, Survives},
-    workers::{Counts, Lane, Limits, Workers},
+    workers::{Counts, Lane, Workers},
 };
 
 use crate::{
-    catalogue::Catalogue,
-    csi::{self, Drivers},
+    csi::{self},
     defaults,
-    drive::{Drive, Message, Parts},
+    drive::{Drive, Message},
     executor::Executor,
-    fingerprint::Fingerprint,
-    layout::{self, Layout},
     measuring::{self, Asked, Questions},
-    memory::{Memory, Object},
+    memory::Object,
     objects::Reference,
     packed::Packed,
-    plugin::{self, Attributes, Made, Scene},
-    provision::store::Store,
-    record::Records,
-    resolve::{self, Settings},
-    tell::{self, Tell},
-    token::{self, NoProvider},
+    plugin::{Attributes, Made},
+    resolve::{self},
+    tell::{self},
     view,
 };
 
+mod start;
+
+pub(crate) use start::random;
+pub use start::{Builder, Holder, Report, StartError};
 pub use windlass_core::answer::WaitError;
 
 /// The volumes of one node. Cheap to clone; the last clone that goes ends the work and leaves the volumes mounted.
@@ -77,70 +64,6 @@ struct Inner {
     questions: Arc<Questions>,
     /// Written to when the node goes, to end the thread that waits for the kernel.
     wake: Arc<OwnedFd>,
-}
-
-/// Why a node could not be started. Nothing was changed.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// A directory could not be made or opened.
-    #[error("open {}", path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: layout::Error,
-    },
-    /// Another node works there, in this process or another, or is not done yet.
-    #[error("{} is in use by {}; end that first", path.display(), Named(holder.as_ref()))]
-    InUse {
-        /// The root or the state directory.
-        path: PathBuf,
-        /// Who has it, if the kernel tells.
-        holder: Option<Holder>,
-    },
-    /// Paths are given out as text, so they must be text.
-    #[error("{} cannot be used: it is no UTF-8 text", path.display())]
-    NotText {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// A file of the system or of ours could not be read or written.
-    #[error("{what}")]
-    File {
-        /// What was being done.
-        what: String,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The mount table cannot be read or watched.
-    #[error("watch the mount table")]
-    Watch(#[source] table::Error),
-    /// The kernel lacks something without which volumes cannot be mounted safely.
-    #[error("this kernel cannot do what windlass needs ({0}); Linux 5.12 or newer, and the right to mount, are needed")]
-    Abilities(Abilities),
-}
-
-/// A process that works somewhere.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
-    /// Its number.
-    pub process: u32,
-    /// Its command line.
-    pub command: String,
-}
-
-/// A holder in words.
-struct Named<'a>(Option<&'a Holder>);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(Holder { process, command }) => write!(f, "process {process} ({command})"),
-            None => f.write_str("another node"),
-        }
-    }
 }
 
 /// Why a pod was not taken. Nothing was changed.
@@ -293,229 +216,10 @@ pub(crate) struct Handed {
     pub(crate) made: Made,
 }
 
-/// How whoever attaches volumes learns which of them are in use (I-3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Report {
-    /// By asking this node, which tells what is so at that moment ([`Node::volumes_in_use`]).
-    #[default]
-    Asked,
-    /// By what is stored somewhere, as in a cluster: no volume is staged before [`Node::in_use_reported`] tells that a set
-    /// was stored that has the volume in it. Each new set is told by [`Change::InUse`].
-    Stored,
-}
-
-/// What a node is started with.
-#[must_use]
-pub struct Builder {
-    root: PathBuf,
-    source: SourceName,
-    state: Option<PathBuf>,
-    runtime: PathBuf,
-    settings: Settings,
-    catalogue: Catalogue,
-    tokens: Arc<dyn token::Provider>,
-    keep_terminated: bool,
-    keep_directories: bool,
-    gives_memory_back: bool,
-    report: Report,
-    limits: Limits,
-    drivers: csi::Settings,
-}
-
-impl Builder {
-    /// The node's name, as nodes' objects and volumes' affinities have it. The default is `localhost`.
-    pub fn node_name(mut self, name: &str) -> Self {
-        self.settings.node = name.into();
-        self
-    }
-
-    /// What the giver of pods is called where something waits for it. The default is `embedding program`.
-    pub fn source_name(mut self, name: &str) -> Self {
-        self.source = name.into();
-        self
-    }
-
-    /// Where records are kept: what directories and the mount table cannot tell. The default is `windlass` below the root.
-    pub fn state_directory(mut self, path: impl Into<PathBuf>) -> Self {
-        self.state = Some(path.into());
-        self
-    }
-
-    /// Where the key lies that tells contents of objects apart; it must be in memory, and is worth nothing after a reboot
-    /// (I-12). The default is `/run/windlass`. If it cannot be written or is not in memory, contents are compared once more
-    /// after a restart.
-    pub fn runtime_directory(mut self, path: impl Into<PathBuf>) -> Self {
-        self.runtime = path.into();
-        self
-    }
-
-    /// Who gives service account tokens. By default nobody, and volumes that need one wait with the reason `TokenMissing`.
-    pub fn token_provider(mut self, provider: impl token::Provider + 'static) -> Self {
-        self.tokens = Arc::new(provider);
-        self
-    }
-
-    /// The kinds of volumes that this node knows. The default is all.
-    pub fn catalogue(mut self, catalogue: Catalogue) -> Self {
-        self.catalogue = catalogue;
-        self
-    }
-
-    /// Whether finished pods keep their volumes until they are removed. The default is no.
-    pub fn keep_terminated(mut self, keep: bool) -> Self {
-        self.keep_terminated = keep;
-        self
-    }
-
-    /// Leaves the directories of pods that have gone where they are, until [`Node::remove_pod_directory`]: for a program that
-    /// keeps things of its own in them. By default they are removed with the last volume.
-    pub fn keep_pod_directories(mut self) -> Self {
-        self.keep_directories = true;
-        self
-    }
-
-    /// Gives memory back to the system a moment after many pods came or went at once: what is free of the heap, and those
-    /// pages of the program that were needed then and may not be soon (`malloc_trim`, `madvise`). For a program that has
-    /// little besides windlass in its memory, for it goes through all of that.
-    pub fn give_memory_back(mut self) -> Self {
-        self.gives_memory_back = true;
-        self
-    }
-
-    /// How whoever attaches volumes learns which of them are in use. By default they ask this node.
-    pub fn report(mut self, report: Report) -> Self {
-        self.report = report;
-        self
-    }
-
-    /// How many operations of a kind of volume run at a time, and how many threads there may be.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Where CSI drivers register: the kubelet's `plugins_registry`. By default nobody looks for drivers, and their volumes
-    /// wait with the reason `DriverMissing`.
-    pub fn driver_registry(mut self, path: impl Into<PathBuf>) -> Self {
-        self.drivers.registry = Some(path.into());
-        self
-    }
-
-    /// How long one call of a CSI driver may take before its outcome counts as unknown. The default is two minutes (C-46).
-    pub fn driver_deadline(mut self, deadline: Duration) -> Self {
-        self.drivers.deadline = deadline;
-        self
-    }
-
-    /// What holds for one CSI driver: where its controller service is, if this node is to attach and provision volumes of
-    /// its own accord, and how it is called.
-    pub fn driver(mut self, name: &str, settings: csi::DriverSettings) -> Self {
-        self.drivers.drivers.insert(name.into(), settings);
-        self
-    }
-
-    /// Starts the node: reads what earlier lives left and begins to work on what it is given.
-    pub fn start(self) -> Result<Node, StartError> {
-        let abilities = Abilities::of_this_kernel();
-        if ![abilities.openat2, abilities.fsopen, abilities.mount_setattr].iter().all(|it| it.is_present()) {
-            return Err(StartError::Abilities(*abilities));
-        }
-        let layout = open(&self.root)?;
-        let state_path = self.state.unwrap_or_else(|| self.root.join("windlass"));
-        let state = make_directory(&state_path)?;
-        let locks = Arc::new([lock(layout.root(), layout.path())?, lock(&state, &state_path)?]);
-        let failed = |source| StartError::Directory { path: state_path.clone(), source };
-        let records = Records::open(&state).map_err(failed)?;
-        let boot = read("/proc/sys/kernel/random/boot_id")?;
-        let key = key(&self.runtime, layout.path());
-        let mut memory = Memory::new(key);
-        memory.begin_partial();
-        let memory = Arc::new(RwLock::new(memory));
-        let (changes, first) = broadcast::channel(4096);
-        // Weak: a call that hangs keeps what it works with, and must not keep the stream of changes open.
-        let listeners = changes.downgrade();
-        let (inbox, messages) = channel();
-        let mut settings = self.settings;
-        let has_controller = |(name, it): (&String, &csi::DriverSettings)| it.controller.as_ref().map(|_| name.clone());
-        settings.attached_here = self.drivers.drivers.iter().filter_map(has_controller).collect();
-        let drivers = {
-            let inbox: Sender<Message> = inbox.clone();
-            let tell = move |news| drop(inbox.send(Box::new(move |drive: &mut Drive| drive.driver_news(news))));
-            let registry = self.drivers.registry.clone().unwrap_or_default();
-            Drivers::begin(self.drivers, tell).map_err(|source| StartError::File {
-                what: format!("look for drivers in {}", registry.display()),
-                source,
-            })?
-        };
-        let scene = Scene {
-            layout,
-            watch: Watch::begin().map_err(StartError::Watch)?,
-            objects: memory.clone(),
-            tokens: token::Cache::new(self.tokens),
-            drivers,
-            tell: Tell::new(move |event| {
-                if let Some(listeners) = listeners.upgrade() {
-                    let _ = listeners.send(Change::Event(event));
-                }
-            }),
-            node: settings.node.clone(),
-        };
-        let executor = Arc::new(Executor::new(scene, records, boot.trim().into()));
-        let engine = Engine::new(Config {
-            sources: vec![self.source.clone()],
-            boot: boot.trim().into(),
-            attacher: false,
-            keep_terminated: self.keep_terminated,
-            planning: Default::default(),
-            seed: key[0],
-        });
-        let workers = Workers::new("windlass-work", self.limits);
-        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let wake = Arc::new(wake.map_err(|errno| file("make an eventfd", errno))?);
-        watch_mounts(executor.clone(), wake.clone(), inbox.clone())?;
-        let drive = Drive::new(Parts {
-            engine,
-            executor: executor.clone(),
-            workers: workers.clone(),
-            memory,
-            provisions: Store::new(state),
-            settings,
-            catalogue: self.catalogue,
-            source: self.source,
-            keep_directories: self.keep_directories,
-            gives_memory_back: self.gives_memory_back,
-            report: self.report,
-            locks,
-            inbox: inbox.clone(),
-            changes: changes.clone(),
-        });
-        let thread = std::thread::Builder::new().name("windlass-engine".into());
-        thread
-            .spawn(move || drive.run(&messages))
-            .map_err(|source| StartError::File { what: "start a thread".into(), source })?;
-        let (first, questions) = (Mutex::new(Some(first)), Arc::default());
-        Ok(Node(Arc::new(Inner { inbox, changes, first, workers, executor, questions, wake })))
-    }
-}
-
 impl Node {
     /// A node whose volumes are below this directory, in the kubelet's layout.
     pub fn builder(root: impl Into<PathBuf>) -> Builder {
-        Builder {
-            root: root.into(),
-            source: "embedding program".into(),
-            state: None,
-            runtime: "/run/windlass".into(),
-            settings: Settings::new("localhost"),
-            catalogue: Catalogue::default(),
-            tokens: Arc::new(NoProvider),
-            keep_terminated: false,
-            keep_directories: false,
-            gives_memory_back: false,
-            report: Report::default(),
-            limits: Limits::default(),
-            drivers: csi::Settings::default(),
-        }
+        Builder::new(root.into())
     }
 
     /// What it is called.
@@ -881,142 +585,6 @@ fn look(executor: &Executor, inbox: &Sender<Message>, handed: Handed) -> Option<
         seen => {
             let _ = inbox.send(Box::new(move |drive| drive.seen(place, proof, seen)));
             None
-        }
-    }
-}
-
-/// Tells the drive what the kernel tells of mounts, on a thread that sleeps in between.
-fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Message>) -> Result<(), StartError> {
-    let watch = move || {
-        let pause = |time: Timespec| _ = rustix::event::poll(&mut [PollFd::new(&*wake, PollFlags::IN)], Some(&time));
-        loop {
-            let watch = &executor.scene.watch;
-            let mut ready = [PollFd::new(watch, PollFlags::IN), PollFd::new(&*wake, PollFlags::IN)];
-            match rustix::event::poll(&mut ready, None) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return,
-            }
-            if !ready[1].revents().is_empty() {
-                return;
-            }
-            let changes = match watch.changes(Some(Duration::ZERO)) {
-                Ok(changes) if changes.is_empty() => continue,
-                Ok(changes) => changes,
-                Err(error) => {
-                    let text = plugin::chain(&error);
-                    let told = inbox.send(Box::new(move |drive| drive.mounts_unreadable(&text)));
-                    // Not at once again: what is wrong may take its time, and nothing else is to be told meanwhile.
-                    pause(Timespec { tv_sec: 1, tv_nsec: 0 });
-                    if told.is_err() {
-                        return;
-                    }
-                    continue;
-                }
-            };
-            if inbox.send(Box::new(move |drive| drive.mounts_changed(&changes))).is_err() {
-                return;
-            }
-            // Where many are mounted, all of a millisecond are told at once: whoever needs to know a mount looks itself.
-            pause(Timespec { tv_sec: 0, tv_nsec: 1_000_000 });
-        }
-    };
-    let thread = std::thread::Builder::new().name("windlass-mounts".into());
-    thread.spawn(watch).map_err(|source| StartError::File { what: "start a thread".into(), source })?;
-    Ok(())
-}
-
-fn open(root: &Path) -> Result<Layout, StartError> {
-    if root.to_str().is_none() {
-        return Err(StartError::NotText { path: root.into() });
-    }
-    let failed = |source| StartError::Directory { path: root.into(), source };
-    Layout::open(root).map_err(failed)
-}
-
-fn make_directory(path: &Path) -> Result<safe_path::Place, StartError> {
-    layout::make_root(path).map_err(|source| StartError::Directory { path: path.into(), source })
-}
-
-/// One at a time.
-fn lock(directory: &safe_path::Place, path: &Path) -> Result<OwnedFd, StartError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let lock = rustix::fs::openat(directory, ".", flags, Mode::empty());
-    let lock = lock.map_err(|errno| file(&format!("open {}", path.display()), errno))?;
-    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(lock),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(StartError::InUse { path: path.into(), holder: holder(&lock) }),
-        Err(errno) => Err(file(&format!("lock {}", path.display()), errno)),
-    }
-}
-
-/// Who has locked this, if the kernel tells: a process of another process namespace is not seen.
-fn holder(locked: &OwnedFd) -> Option<Holder> {
-    let stat = rustix::fs::fstat(locked).ok()?;
-    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
-    let file = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    // For example `1: FLOCK  ADVISORY  WRITE 812 fd:00:131 0 EOF`; lines of those who wait have an arrow before the kind.
-    let process = locks.lines().find_map(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        let (kind, process) = (words.next()?, words.nth(2)?);
-        (kind == "FLOCK" && words.next()? == file).then(|| process.parse().ok())?
-    })?;
-    let command = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
-    let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
-    Some(Holder { process, command })
-}
-
-fn read(path: &str) -> Result<String, StartError> {
-    std::fs::read_to_string(path).map_err(|source| StartError::File { what: format!("read {path}"), source })
-}
-
-fn file(what: &str, errno: rustix::io::Errno) -> StartError {
-    StartError::File { what: what.into(), source: errno.into() }
-}
-
-/// The key by which contents are told apart: the same for this root until the machine reboots.
-fn key(runtime: &Path, root: &Path) -> [u64; 2] {
-    let mut fingerprint = Fingerprint::new([0, 0]);
-    fingerprint.field(root.as_os_str().as_encoded_bytes());
-    let name = format!("key-{:016x}", fingerprint.finish());
-    let mut bytes = [0; 16];
-    // Without it contents are compared once more after a restart, and that is all.
-    let kept = layout::make_root(runtime).ok().filter(is_in_memory).and_then(|directory| {
-        let name = Name::new("key", name).ok()?;
-        match whole_file::read(&directory, &name, bytes.len()).ok()? {
-            Some(kept) if kept.len() == bytes.len() => {
-                bytes.copy_from_slice(&kept);
-                Some(())
-            }
-            _ => {
-                random(&mut bytes);
-                whole_file::write(&directory, &name, &bytes, Survives::Crash).ok()
-            }
-        }
-    });
-    if kept.is_none() {
-        random(&mut bytes);
-    }
-    let half = |range: std::ops::Range<usize>| bytes[range].iter().fold(0, |all, it| (all << 8) | u64::from(*it));
-    [half(0..8), half(8..16)]
-}
-
-/// A key that lay on a disk would tell of secrets long after (I-12).
-fn is_in_memory(directory: &safe_path::Place) -> bool {
-    // statfs(2).
-    const TMPFS_MAGIC: i64 = 0x0102_1994;
-    const RAMFS_MAGIC: i64 = 0x8584_58f6;
-    rustix::fs::fstatfs(directory).is_ok_and(|it| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&it.f_type))
-}
-
-pub(crate) fn random(bytes: &mut [u8]) {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
-            Ok(count) => filled += count,
-            Err(rustix::io::Errno::INTR) => {}
-            // No kernel that windlass runs on lacks it.
-            Err(_) => return,
         }
     }
 }
