@@ -41,8 +41,13 @@ mod shared_answer;
 
 pub mod registration;
 
+#[cfg(feature = "server")]
+mod socket;
+
 pub use capabilities::{ControllerCapabilities, NodeCapabilities, PluginCapabilities};
 pub use client::{Driver, Limits, NodeInfo, PluginInfo};
 pub use error::{CallError, End};
 pub use name::{NameError, check_name, registration_socket};
+#[cfg(feature = "server")]
+pub use socket::{Socket, SocketError, SocketFile};
 pub use tonic::Code;

@@ -23,14 +23,13 @@ use windlass_csi::proto::csi::controller_server::ControllerServer;
 use windlass_csi::proto::csi::identity_server::IdentityServer;
 use windlass_csi::proto::csi::node_server::NodeServer;
 use windlass_csi::proto::registration::registration_server::RegistrationServer;
-use windlass_csi::registration_socket;
+use windlass_csi::{Socket, SocketError, registration_socket};
 
 use crate::call::Shown;
 use crate::settings::Settings;
 use crate::{News, Verdict};
 use driver::Driver;
 use place::Places;
-use socket::Socket;
 
 /// How long calls that are under way are given at the end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -38,36 +37,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Why the judge cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A directory could not be made.
-    #[error("make the directory {}", path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// Somebody else serves there.
-    #[error("serve on {}: another process does", path.display())]
-    Taken {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// Something else is there, and is not removed.
-    #[error("serve on {}: something is there that is not a socket", path.display())]
-    InTheWay {
-        /// What is there.
-        path: PathBuf,
-    },
-    /// The socket could not be made.
-    #[error("serve on {}", path.display())]
-    Bind {
-        /// The socket.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    /// There is no socket to serve on.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
     /// The server failed.
     #[error("serve on {}", path.display())]
     Serve {
@@ -76,6 +48,15 @@ pub enum Error {
         /// Why.
         #[source]
         source: tonic::transport::Error,
+    },
+    /// The directory of the volumes could not be made.
+    #[error("make the directory {}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
     },
     /// The file system of the volumes could not be made.
     #[error("mount the file system of the volumes on {}", path.display())]
@@ -168,15 +149,15 @@ impl Bench {
         }
         let introduction = identity::RegistrationService(driver.clone());
         let introduction = Server::builder().add_service(RegistrationServer::new(introduction));
-        let files = (endpoint.file(), registration.as_ref().map(Socket::file));
+        let files = (endpoint.file.clone(), registration.as_ref().map(|it| it.file.clone()));
         let serving = async {
             let registration = async {
                 match registration {
-                    Some(socket) => socket.answer(introduction, stopped.clone()).await,
+                    Some(socket) => socket::answer(socket, introduction, stopped.clone()).await,
                     None => Ok(()),
                 }
             };
-            tokio::try_join!(endpoint.answer(services, stopped.clone()), registration).map(drop)
+            tokio::try_join!(socket::answer(endpoint, services, stopped.clone()), registration).map(drop)
         };
         let mut failed = None;
         {

@@ -10,7 +10,7 @@ use libtest_mimic::Trial;
 use windlass_csi::proto::csi;
 use windlass_csi::proto::csi::volume_capability::access_mode::Mode;
 use windlass_csi::registration::{self, News};
-use windlass_csi::{Code, End};
+use windlass_csi::{Code, End, SocketError};
 use windlass_judge::serve::{Bench, Error};
 use windlass_judge::settings::Settings;
 use windlass_judge::verdict::Outcome;
@@ -298,7 +298,7 @@ async fn a_judge_that_cannot_serve_leaves_nothing() {
     fs::create_dir_all(&directory).unwrap();
     fs::write(directory.join("csi.sock"), "data").unwrap();
     let bound = Bench::bind(options(&directory, faults(&[])), Box::new(|_| {}));
-    assert!(matches!(bound, Err(Error::InTheWay { .. })));
+    assert!(matches!(bound, Err(Error::Socket(SocketError::InTheWay { .. }))));
     assert_eq!(mounts(&directory), Vec::<PathBuf>::new());
     assert_eq!(fs::read(directory.join("csi.sock")).unwrap(), b"data");
 }

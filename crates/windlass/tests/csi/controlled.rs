@@ -107,9 +107,7 @@ fn a_claim_gets_a_volume_that_goes_with_it(host: &Host) {
     node.remove_pod(&uid());
     settle(&node);
     assert_eq!(memory.calls(), all(&[&["CreateVolume"], &UP, &DOWN]), "the claim is still there");
-    let changes = node.changes();
-    node.remove_object(&reference());
-    until(changes, "was deleted");
+    delete(&node);
     assert_eq!(memory.calls(), all(&[&["CreateVolume"], &UP, &DOWN, &["DeleteVolume"]]));
     assert_eq!(memory.mounts(), Vec::<std::path::PathBuf>::new());
     host.end(node);
@@ -139,9 +137,7 @@ fn a_claim_that_is_not_seen_to_go_keeps_its_volume(host: &Host) {
     assert_eq!(memory.calls().iter().filter(|it| **it == "CreateVolume").count(), 1);
     node.remove_pod(&uid());
     settle(&node);
-    let changes = node.changes();
-    node.remove_object(&reference());
-    until(changes, "was deleted");
+    delete(&node);
     host.end(node);
 }
 
@@ -164,9 +160,7 @@ fn a_claim_waits_and_says_for_what(host: &Host) {
     run(node.ready(&uid())).unwrap();
     node.remove_pod(&uid());
     settle(&node);
-    let changes = node.changes();
-    node.remove_object(&reference());
-    until(changes, "was deleted");
+    delete(&node);
     host.end(node);
 }
 
@@ -183,9 +177,7 @@ fn a_volume_for_the_first_pod_is_not_made_before_there_is_one(host: &Host) {
     assert_eq!(memory.calls()[0], "CreateVolume");
     node.remove_pod(&uid());
     settle(&node);
-    let changes = node.changes();
-    node.remove_object(&reference());
-    until(changes, "was deleted");
+    delete(&node);
     host.end(node);
 }
 
@@ -242,9 +234,7 @@ fn a_volume_that_may_have_been_made_is_made_once(host: &Host) {
         let made = memory.mounts().iter().filter(|it| it.starts_with("made")).count();
         assert_eq!((made, memory.calls()[1]), (1, "CreateVolume"), "{fault:?}");
         node.remove_pod(&uid());
-        let changes = node.changes();
-        node.remove_object(&reference());
-        until(changes, "was deleted");
+        delete(&node);
         assert_eq!(memory.mounts(), Vec::<std::path::PathBuf>::new(), "{fault:?}");
         host.end(node);
         drop(driver);
@@ -300,6 +290,13 @@ fn reference() -> Reference {
 fn give(node: &Node, class: &Value, claim: &Value) {
     node.update_object(of::<StorageClass>(class));
     node.update_object(of::<PersistentVolumeClaim>(claim));
+}
+
+/// Removes the claim, and waits until its volume is gone too.
+fn delete(node: &Node) {
+    let changes = node.changes();
+    node.remove_object(&reference());
+    until(changes, "was deleted");
 }
 
 /// Waits until something with these words is told of the claim.
