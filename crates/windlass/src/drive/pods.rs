@@ -46,7 +46,6 @@ impl Drive {
         let Ok(mut resolved) = resolver.resolve(&pod, given) else { return };
         memory.set_uses(uid, &resolved.depends_on);
         drop(memory);
-        let objects = mem::take(&mut resolved.depends_on);
         for volume in &mut resolved.pod.volumes {
             if let VolumeWant::Volume(used) = &mut volume.want
                 && let Some(Renewal { epoch: epoch @ 1.., .. }) =
@@ -81,7 +80,7 @@ impl Drive {
         self.tell(Event::PodApplied(resolved.pod));
         self.tell_attachments(uid);
         let _ = self.changes.send(Change::Pod { pod: uid.clone(), name });
-        self.claims_are_used(&objects);
+        self.claims_are_used(&pod);
     }
 
     pub(super) fn forget_users<'a>(&mut self, uid: &PodUid, volumes: impl Iterator<Item = &'a VolumeId>) {

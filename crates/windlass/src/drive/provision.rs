@@ -78,11 +78,6 @@ impl Provisions {
         self.store.clone()
     }
 
-    /// Whether something may depend on who uses a claim, or on what becomes of a volume.
-    fn matters(&self) -> bool {
-        !self.claims.is_empty()
-    }
-
     fn note(&mut self, claim: &Reference, noted: Option<Provision>) {
         let entry = self.claims.entry(claim.clone()).or_default();
         if let Some(volume) = entry.noted.as_ref().and_then(Provision::volume_id) {
@@ -148,11 +143,12 @@ impl Drive {
     }
 
     /// A pod came that may be the first that uses a claim.
-    pub(super) fn claims_are_used(&mut self, objects: &[ObjectName]) {
-        if self.provisions.matters() {
-            let used = |claim: &Reference| objects.contains(&ObjectName::from(claim));
-            let waiting = self.provisions.claims.iter().filter(|(claim, it)| it.noted.is_none() && used(claim));
-            for claim in waiting.map(|(claim, _)| claim.clone()).collect::<Vec<_>>() {
+    pub(super) fn claims_are_used(&mut self, pod: &api::Pod) {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let volumes = pod.spec.iter().filter_map(|it| it.volumes.as_ref()).flatten();
+        for source in volumes.filter_map(|it| it.persistent_volume_claim.as_ref()) {
+            let claim = Reference::new(Kind::Claim, namespace, &source.claim_name);
+            if self.provisions.claims.get(&claim).is_some_and(|it| it.noted.is_none()) {
                 self.look_at_claim(&claim);
             }
         }
