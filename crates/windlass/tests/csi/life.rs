@@ -33,6 +33,7 @@ tests! {
     a_new_process_calls_nobody_for_what_is_mounted,
     a_volume_is_not_staged_before_it_is_stored_that_it_is_in_use,
     a_volume_of_the_same_file_system_is_not_taken_from_its_pod,
+    a_volume_whose_note_is_gone_is_taken_away_all_the_same,
     a_volume_that_is_staged_for_nobody_is_found_again_and_unstaged,
 }
 
@@ -301,5 +302,20 @@ fn a_volume_is_not_staged_before_it_is_stored_that_it_is_in_use(host: &Host) {
     run(node.ready(&uid())).unwrap();
     node.remove_pod(&uid());
     settle(&node);
+    host.end(node);
+}
+
+/// W-5: the kubelet tries in vain, ten times a second.
+fn a_volume_whose_note_is_gone_is_taken_away_all_the_same(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = host.node();
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    std::fs::remove_file(host.path("node/pods/uid-1/volumes/kubernetes.io~csi/pv/vol_data.json")).unwrap();
+    node.remove_pod(&uid());
+    settle(&node);
+    assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"]);
     host.end(node);
 }
