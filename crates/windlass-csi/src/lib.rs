@@ -36,6 +36,7 @@ mod connection;
 
 mod capabilities;
 mod client;
+mod endpoint;
 mod name;
 mod shared_answer;
 
@@ -46,6 +47,7 @@ mod socket;
 
 pub use capabilities::{ControllerCapabilities, NodeCapabilities, PluginCapabilities};
 pub use client::{Driver, Limits, NodeInfo, PluginInfo};
+pub use endpoint::Endpoint;
 pub use error::{CallError, End};
 pub use name::{NameError, check_name, registration_socket};
 #[cfg(feature = "server")]

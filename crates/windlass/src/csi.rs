@@ -13,9 +13,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::{runtime, sync::watch};
+use tokio::{runtime, sync::watch, task::AbortHandle};
 use windlass_core::{ids::VolumeId, operation::Cause};
-use windlass_csi::{CallError, Driver, Limits, NodeCapabilities, NodeInfo, registration};
+use windlass_csi::{CallError, Driver, Endpoint, Limits, NodeCapabilities, NodeInfo, registration};
 
 use crate::plugin::Failure;
 
@@ -63,6 +63,8 @@ pub struct Drivers {
     controllers: RwLock<BTreeMap<String, Driver>>,
     /// What drivers handed over when this node attached volumes of theirs. The records have it too.
     attached: Mutex<HashMap<VolumeId, Context>>,
+    /// Who notices that a driver was started again, by its name.
+    watches: Mutex<BTreeMap<String, AbortHandle>>,
 }
 
 /// How calls are made.
@@ -88,9 +90,21 @@ pub struct Registered {
 /// What became of a driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum News {
-    Registered { name: Arc<str>, capabilities: NodeCapabilities, topology: BTreeMap<String, String> },
-    Unregistered { name: Arc<str> },
-    Refused { text: Arc<str> },
+    Registered {
+        name: Arc<str>,
+        capabilities: NodeCapabilities,
+        topology: BTreeMap<String, String>,
+    },
+    /// It was started again, and nobody registered it anew.
+    Returned {
+        name: Arc<str>,
+    },
+    Unregistered {
+        name: Arc<str>,
+    },
+    Refused {
+        text: Arc<str>,
+    },
 }
 
 impl Drivers {
@@ -101,7 +115,14 @@ impl Drivers {
 
     fn new(calls: Option<Calls>, settings: Settings) -> Self {
         let registered = RwLock::default();
-        let drivers = Self { calls, registered, settings, controllers: RwLock::default(), attached: Mutex::default() };
+        let drivers = Self {
+            calls,
+            registered,
+            settings,
+            controllers: RwLock::default(),
+            attached: Mutex::default(),
+            watches: Mutex::default(),
+        };
         for name in drivers.settings.drivers.keys() {
             drivers.meet_controller(name);
         }
@@ -117,7 +138,7 @@ impl Drivers {
     }
 
     /// Looks for drivers from now on, and tells what becomes of them.
-    pub(crate) fn begin(settings: Settings, tell: impl Fn(News) + Send + 'static) -> io::Result<Arc<Self>> {
+    pub(crate) fn begin(settings: Settings, tell: impl Fn(News) + Send + Sync + 'static) -> io::Result<Arc<Self>> {
         let Some(registry) = &settings.registry else { return Ok(Arc::new(Self::new(None, settings))) };
         let (stop, mut stopped) = watch::channel(());
         let registry = registration::Settings::new(registry);
@@ -139,12 +160,13 @@ impl Drivers {
         let (runtime, mut news) = beginning.recv().map_err(io::Error::other)??;
         let calls = Some(Calls { runtime: runtime.clone(), _stop: stop });
         let drivers = Arc::new(Self::new(calls, settings));
-        let known = Arc::downgrade(&drivers);
+        let (known, tell) = (Arc::downgrade(&drivers), Arc::new(tell));
         runtime.spawn(async move {
             while let Some(next) = news.recv().await
                 && let Some(drivers) = known.upgrade()
             {
                 if let Some(next) = drivers.take_in(next) {
+                    drivers.watch_endpoint(&next, &tell);
                     tell(next);
                 }
             }
@@ -170,6 +192,25 @@ impl Drivers {
                 News::Refused { text: format!("{}: {text}", socket.display()).into() }
             }
         })
+    }
+
+    /// Looks after the socket of a driver that has registered: if it is made anew, the driver is back.
+    fn watch_endpoint<T: Fn(News) + Send + Sync + 'static>(&self, news: &News, tell: &Arc<T>) {
+        let (News::Registered { name, .. } | News::Unregistered { name }) = news else { return };
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watch) = watches.remove(&**name) {
+            watch.abort();
+        }
+        let endpoint = self.get(name).ok().map(|it| it.driver.endpoint().to_owned());
+        // Without a watch, what waits is tried again when its time comes.
+        let Some(mut endpoint) = endpoint.and_then(|it| Endpoint::watch(&it).ok()) else { return };
+        let (of, tell) = (name.clone(), tell.clone());
+        let watch = tokio::spawn(async move {
+            while endpoint.made_anew().await.is_ok() {
+                tell(News::Returned { name: of.clone() });
+            }
+        });
+        watches.insert(name.to_string(), watch.abort_handle());
     }
 
     /// All that are registered, by name.

@@ -128,6 +128,11 @@ pub enum Change {
         /// Whether it is registered now.
         registered: bool,
     },
+    /// A CSI driver that is registered was started again: whatever waits for it is tried at once.
+    DriverBack {
+        /// Its name.
+        name: Arc<str>,
+    },
     /// A CSI driver could not be registered, or something that is none is where drivers register. It is tried again.
     DriverRefused {
         /// What is wrong.

@@ -206,6 +206,7 @@ impl Touched {
             Change::PodMounted(_)
             | Change::Event(_)
             | Change::InUse { .. }
+            | Change::DriverBack { .. }
             | Change::DriverRefused { .. }
             | Change::Claim { .. }
             | Change::Leftover { .. }

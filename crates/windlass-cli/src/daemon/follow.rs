@@ -115,6 +115,7 @@ impl Follower {
             Change::Driver { name, registered: false } => {
                 tracing::warn!(driver = &*name, "the driver is gone; what it has mounted stays");
             }
+            Change::DriverBack { name } => tracing::info!(driver = &*name, "the driver was started again"),
             Change::DriverRefused { text } => tracing::warn!("a driver could not be registered: {}", plain(&text)),
             Change::Claim { claim, tone: Tone::Normal, text } => tracing::info!(claim = &*claim, "{}", plain(&text)),
             Change::Claim { claim, tone: Tone::Warning, text } => tracing::warn!(claim = &*claim, "{}", plain(&text)),

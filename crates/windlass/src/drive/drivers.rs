@@ -20,6 +20,11 @@ impl Drive {
                 self.provision_for_driver(&name);
                 let _ = self.changes.send(Change::Driver { name, registered: true });
             }
+            News::Returned { name } => {
+                self.tell(Event::DriverRegistered(DriverName::from(&*name)));
+                self.provision_for_driver(&name);
+                let _ = self.changes.send(Change::DriverBack { name });
+            }
             News::Unregistered { name } => {
                 // What it could do it can still do when it is back, and what is staged stays so.
                 self.tell(Event::DriverUnregistered(DriverName::from(&*name)));

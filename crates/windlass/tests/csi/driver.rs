@@ -143,9 +143,13 @@ pub(crate) struct Driver {
 impl Driver {
     /// Starts it, in place of one that died.
     pub(crate) fn start(host: &Host, memory: &Arc<Memory>) -> Self {
-        let registry = host.path("registry");
-        std::fs::create_dir_all(&registry).expect("the registry");
-        let sockets = [host.path("csi.sock"), registry.join("scripted.sock")];
+        Self::start_at(host, memory, ["csi.sock", "registry/scripted.sock"])
+    }
+
+    /// Starts it with its services and its registration at these sockets. Whoever registers is told of `csi.sock`.
+    pub(crate) fn start_at(host: &Host, memory: &Arc<Memory>, sockets: [&str; 2]) -> Self {
+        std::fs::create_dir_all(host.path("registry")).expect("the registry");
+        let sockets = sockets.map(|it| host.path(it));
         let listeners = sockets.clone().map(|path| {
             let _ = std::fs::remove_file(&path);
             let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
@@ -154,7 +158,7 @@ impl Driver {
         });
         let (stop, stopped) = watch::channel(false);
         let (dead, died) = mpsc::channel();
-        let served = Served { memory: memory.clone(), stop: stop.clone(), endpoint: sockets[0].clone() };
+        let served = Served { memory: memory.clone(), stop: stop.clone(), endpoint: host.path("csi.sock") };
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(serve(served, listeners, stopped));

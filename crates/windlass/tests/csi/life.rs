@@ -24,6 +24,7 @@ macro_rules! tests {
 tests! {
     a_driver_that_does_not_answer_is_told_of_once,
     a_driver_that_does_not_come_is_told_of,
+    a_driver_that_is_started_again_is_noticed_though_nobody_registers_it_anew,
     a_driver_that_says_it_is_done_and_is_not_is_named,
     a_group_that_is_none_is_refused_before_the_driver_is_asked,
     a_handle_may_hold_anything,
@@ -317,5 +318,25 @@ fn a_volume_whose_note_is_gone_is_taken_away_all_the_same(host: &Host) {
     node.remove_pod(&uid());
     settle(&node);
     assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"]);
+    host.end(node);
+}
+
+/// A registrar beside the driver may outlive it.
+fn a_driver_that_is_started_again_is_noticed_though_nobody_registers_it_anew(host: &Host) {
+    let memory = Memory::new();
+    let services = Driver::start_at(host, &memory, ["csi.sock", "unused.sock"]);
+    let _registrar = Driver::start_at(host, &memory, ["other.sock", "registry/scripted.sock"]);
+    let node = host.node();
+    node.complete();
+    let mut changes = node.changes();
+    run(async { while !matches!(changes.next().await, Some(Change::Driver { registered: true, .. })) {} });
+    drop(services);
+    node.add_pod(pod()).unwrap();
+    wait_for_reason(&node, &mut node.changes(), Code::DriverUnreachable);
+    let _services = Driver::start_at(host, &memory, ["csi.sock", "unused.sock"]);
+    run(async { while !matches!(changes.next().await, Some(Change::DriverBack { .. })) {} });
+    run(node.ready(&uid())).unwrap();
+    node.remove_pod(&uid());
+    settle(&node);
     host.end(node);
 }
