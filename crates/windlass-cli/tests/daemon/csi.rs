@@ -126,7 +126,7 @@ fn start_driver_with(case: &Case, options: &[&str]) -> Ended {
 
 /// Takes the socket of a driver away by which it has registered, as one that ends in order does itself.
 fn forget_driver(case: &Case) {
-    fs::remove_file(sockets(case).join("registry").join(format!("{DRIVER}-reg.sock"))).unwrap();
+    fs::remove_file(sockets(case).join("registry").join(windlass_csi::registration_socket(DRIVER))).unwrap();
 }
 
 /// What a cluster's controllers would do, by the driver's controller service.
