@@ -112,5 +112,5 @@ fn the_examples_are_without_fault() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let (code, out, error) = validate(&repository, &["--strict", "examples"]);
     assert_eq!((code, out.as_str()), (Some(0), ""), "{error}");
-    assert!(error.contains("2 pods, 6 objects"), "{error}");
+    assert!(error.contains("3 pods, 8 objects"), "{error}");
 }
