@@ -137,6 +137,11 @@ impl Provision {
         self.class.reclaim_policy.as_deref() == Some("Delete")
     }
 
+    /// Whether it was begun to be deleted, or is going to be: nobody can tell what is left of it.
+    pub(crate) fn is_doomed(&self) -> bool {
+        self.is_released && self.is_deleted_with_claim()
+    }
+
     /// What the driver is asked for.
     pub(crate) fn request(
         &self,

@@ -131,13 +131,14 @@ impl Drive {
     }
 
     pub(crate) fn update_object(&mut self, object: Object) {
-        let object = match object {
-            Object::Claim(claim) => Object::Claim(self.as_kept(claim)),
-            other => other,
-        };
-        let reference = object.reference();
-        self.put(object);
-        self.provision_after(&reference);
+        match object {
+            Object::Claim(claim) => self.claim_is_given(claim),
+            Object::Class(_) => {
+                self.put(object);
+                self.provision_for_class();
+            }
+            other => self.put(other),
+        }
     }
 
     pub(super) fn put(&mut self, object: Object) {

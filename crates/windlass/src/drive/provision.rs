@@ -36,6 +36,8 @@ pub(super) struct Provisions {
 
 #[derive(Default)]
 struct Entry {
+    /// The claim as it was given. What is kept of it for pods to see has more to say.
+    given: Option<Arc<PersistentVolumeClaim>>,
     /// What is on disk.
     noted: Option<Provision>,
     /// A worker is at it.
@@ -94,7 +96,17 @@ impl Drive {
     /// What earlier lives noted.
     pub(super) fn provisions_were_read(&mut self, found: Vec<Provision>) {
         for provision in found {
-            self.provisions.note(&provision.reference(), Some(provision));
+            let claim = provision.reference();
+            self.provisions.note(&claim, Some(provision));
+            // It may have been given already, to nobody who would make a volume for it.
+            let given = match self.memory.read().unwrap_or_else(PoisonError::into_inner).get(&claim) {
+                Lookup::Found(Object::Claim(given)) => Some(given.clone()),
+                _ => None,
+            };
+            if let Some(entry) = self.provisions.claims.get_mut(&claim).filter(|it| it.given.is_none()) {
+                entry.given = given;
+            }
+            self.show_claim(&claim);
         }
         self.provisions.is_read = true;
         self.look_at_claims(|_| true);
@@ -116,18 +128,15 @@ impl Drive {
         self.look_at_claims(|_| true);
     }
 
-    /// An object changed that decides about claims.
-    pub(super) fn provision_after(&mut self, object: &Reference) {
-        match object.kind() {
-            Kind::Claim => self.look_at_claim(object),
-            Kind::Class => self.look_at_claims(|it| it.waits.is_some() && it.noted.is_none()),
-            _ => {}
-        }
+    /// A class changed, which decides about claims that wait.
+    pub(super) fn provision_for_class(&mut self) {
+        self.look_at_claims(|it| it.waits.is_some() && it.noted.is_none());
     }
 
     /// A claim was removed by whoever gave it.
     pub(super) fn claim_is_gone(&mut self, claim: &Reference) {
         if let Some(entry) = self.provisions.claims.get_mut(claim) {
+            entry.given = None;
             entry.is_gone = true;
             self.look_at_claim(claim);
         }
@@ -161,27 +170,33 @@ impl Drive {
         }
     }
 
-    /// A claim as it is kept: bound if its volume is there, else with why it is not.
-    pub(super) fn as_kept(&mut self, claim: Arc<PersistentVolumeClaim>) -> Arc<PersistentVolumeClaim> {
-        let is_ours = provision::asks(&claim) && self.executor.scene.drivers.has_controllers();
-        let reference = Object::Claim(claim.clone()).reference();
-        let known = self.provisions.claims.contains_key(&reference);
-        if !known && !is_ours {
-            return claim;
+    /// A claim was given. It is kept bound if its volume is there, else with why it is not.
+    pub(super) fn claim_is_given(&mut self, given: Arc<PersistentVolumeClaim>) {
+        let claim = Object::Claim(given.clone()).reference();
+        let is_ours = provision::asks(&given) && self.executor.scene.drivers.has_controllers();
+        if !is_ours && !self.provisions.claims.contains_key(&claim) {
+            return self.put(Object::Claim(given));
         }
-        let entry = self.provisions.claims.entry(reference).or_default();
+        let entry = self.provisions.claims.entry(claim.clone()).or_default();
+        entry.given = Some(given);
         entry.is_gone = false;
-        if !provision::asks(&claim) {
-            return claim;
-        }
-        match (entry.noted.as_ref().and_then(|it| it.bound(&claim)), &entry.waits) {
-            (Some((claim, volume)), _) => {
+        self.show_claim(&claim);
+        self.look_at_claim(&claim);
+    }
+
+    /// Shows pods a claim as it is now.
+    fn show_claim(&mut self, claim: &Reference) {
+        let Some(Entry { given: Some(given), noted, waits, .. }) = self.provisions.claims.get(claim) else { return };
+        let bound = noted.as_ref().filter(|it| !it.is_doomed()).and_then(|it| it.bound(given));
+        let shown = match (bound, waits) {
+            (Some((shown, volume)), _) => {
                 self.put(Object::Volume(Arc::new(volume)));
-                Arc::new(claim)
+                Arc::new(shown)
             }
-            (None, Some(text)) => Arc::new(provision::waiting(&claim, text)),
-            (None, None) => claim,
-        }
+            (None, Some(text)) if provision::asks(given) => Arc::new(provision::waiting(given, text)),
+            (None, _) => given.clone(),
+        };
+        self.put(Object::Claim(shown));
     }
 
     /// Decides what is to be done about a claim's volume, and begins it.
@@ -190,26 +205,10 @@ impl Drive {
             return;
         }
         let Some(entry) = self.provisions.claims.get(claim).filter(|it| !it.is_running) else { return };
-        let given = match self.memory.read().unwrap_or_else(PoisonError::into_inner).get(claim) {
-            Lookup::Found(Object::Claim(given)) => Some(given.clone()),
-            Lookup::Found(_) | Lookup::Absent => None,
-            Lookup::Unavailable(_) => return,
-        };
-        match (given, entry.noted.clone()) {
-            (Some(given), Some(noted)) if noted.volume.is_some() => {
-                if provision::asks(&given) {
-                    self.rebind(given.clone());
-                }
-                if noted.is_released {
-                    let driver = noted.driver().to_owned();
-                    self.work(claim, &driver, move |_, store| {
-                        let taken_back = noted.clone().released(false);
-                        Worked::of(store.write(&taken_back).map(|()| Some(taken_back)), Some(noted))
-                    });
-                } else {
-                    self.grow_for(claim, &given, noted);
-                }
-            }
+        match (entry.given.clone(), entry.noted.clone()) {
+            // What was begun to be deleted is nobody's any more, whoever asks for it by now (I-10).
+            (_, Some(noted)) if noted.is_doomed() => self.release_for(claim, noted),
+            (Some(given), Some(noted)) if noted.volume.is_some() => self.grow_for(claim, &given, noted),
             (Some(given), noted) if provision::asks(&given) => self.make_for(claim, &given, noted),
             (Some(_), None) | (None, None) => drop(self.provisions.claims.remove(claim)),
             // It names another volume by now, and what is being made for it is nobody's.
@@ -308,15 +307,16 @@ impl Drive {
         if is_in_use || is_kept || !self.is_due(claim) {
             return;
         }
+        // From now on no claim gets it any more.
+        let noted = noted.released(true);
+        self.provisions.note(claim, Some(noted.clone()));
         let driver = noted.driver().to_owned();
-        self.work(claim, &driver, move |executor, store| {
-            let noted = noted.released(true);
-            match noted.volume {
-                // Nobody knows whether it was made, nor what it is called: that is found out by making it.
-                None => make(executor, store, noted),
-                Some(_) => delete(executor, store, noted),
-            }
+        self.work(claim, &driver, move |executor, store| match noted.volume {
+            // Nobody knows whether it was made, nor what it is called: that is found out by making it.
+            None => make(executor, store, noted),
+            Some(_) => delete(executor, store, noted),
         });
+        self.set_waits(claim, "its volume of before is being deleted");
     }
 
     /// Whether the time of the next try has come.
@@ -357,14 +357,6 @@ impl Drive {
                 entry.waits = None;
                 let (had, has) = (entry.noted.as_ref().and_then(|it| it.volume.clone()), noted.clone());
                 self.provisions.note(claim, noted);
-                let kept = match self.memory.read().unwrap_or_else(PoisonError::into_inner).get(claim) {
-                    Lookup::Found(Object::Claim(kept)) => Some(kept.clone()),
-                    _ => None,
-                };
-                if let Some((kept, volume)) = kept.zip(has.as_ref()).and_then(|(kept, it)| it.bound(&kept)) {
-                    self.put(Object::Volume(Arc::new(volume)));
-                    self.put(Object::Claim(Arc::new(kept)));
-                }
                 match (had, has.and_then(|it| it.volume)) {
                     (None, Some(volume)) => {
                         self.tell_claim(claim, Tone::Normal, format!("volume {} was made", shown(&volume)));
@@ -394,6 +386,7 @@ impl Drive {
         if let Some(volume) = entry.and_then(|it| it.noted.as_ref()).and_then(Provision::volume_id) {
             self.volume_has_grown(&volume);
         }
+        self.show_claim(claim);
         self.look_at_claim(claim);
     }
 
@@ -404,17 +397,7 @@ impl Drive {
             return;
         }
         entry.waits = Some(text.into());
-        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
-        let Lookup::Found(Object::Claim(given)) = memory.get(claim) else { return };
-        let object = Object::Claim(Arc::new(provision::waiting(given, text)));
-        drop(memory);
-        self.put(object);
-    }
-
-    /// Keeps a claim again, now that there is more to say of it.
-    fn rebind(&mut self, given: Arc<PersistentVolumeClaim>) {
-        let claim = self.as_kept(given);
-        self.put(Object::Claim(claim));
+        self.show_claim(claim);
     }
 
     fn tell_claim(&self, claim: &Reference, tone: Tone, text: String) {

@@ -29,6 +29,7 @@ macro_rules! tests {
 
 tests! {
     a_claim_gets_a_volume_that_goes_with_it,
+    a_claim_that_comes_back_while_its_volume_is_deleted_gets_another,
     a_claim_that_is_not_seen_to_go_keeps_its_volume,
     a_claim_waits_and_says_for_what,
     a_new_process_attaches_nothing_that_is_attached,
@@ -111,6 +112,36 @@ fn a_claim_gets_a_volume_that_goes_with_it(host: &Host) {
     assert_eq!(memory.calls(), all(&[&["CreateVolume"], &UP, &DOWN, &["DeleteVolume"]]));
     assert_eq!(memory.mounts(), Vec::<std::path::PathBuf>::new());
     host.end(node);
+}
+
+/// I-10: nobody knows what is left of a volume that is being deleted.
+fn a_claim_that_comes_back_while_its_volume_is_deleted_gets_another(host: &Host) {
+    for fault in [Fault::DoneTooLate, Fault::NeverDone, Fault::Refusal] {
+        let memory = Memory::new();
+        let driver = Driver::start(host, &memory);
+        let node = start(host);
+        let changes = node.changes();
+        give(&node, &class("Delete", "Immediate"), &claim());
+        node.complete();
+        until(changes, "was made");
+        let first = memory.mounts();
+        memory.plan("DeleteVolume", fault);
+        let (arrivals, changes) = (memory.arrivals(), node.changes());
+        node.remove_object(&reference());
+        assert_eq!(arrivals.recv(), Ok("DeleteVolume"));
+        node.update_object(of::<PersistentVolumeClaim>(&claim()));
+        node.add_pod(pod()).unwrap();
+        until(changes, "was deleted");
+        run(node.ready(&uid())).unwrap();
+        assert!(!memory.mounts().contains(&first[0]), "{fault:?}: it is another volume");
+        let made = ["CreateVolume", "DeleteVolume", "DeleteVolume", "CreateVolume"];
+        assert_eq!(memory.calls(), all(&[&made, &UP]), "{fault:?}");
+        node.remove_pod(&uid());
+        settle(&node);
+        delete(&node);
+        host.end(node);
+        drop(driver);
+    }
 }
 
 /// A start with other manifests than before, or with none, deletes nothing.
