@@ -324,12 +324,9 @@ impl Memory {
 
     /// The storage classes there are.
     pub(crate) fn classes(&self) -> impl Iterator<Item = &Arc<StorageClass>> {
-        self.objects.values().filter_map(|it| if let Object::Class(it) = &it.object { Some(it) } else { None })
-    }
-
-    /// The persistent volumes there are.
-    pub(crate) fn volumes(&self) -> impl Iterator<Item = &Arc<PersistentVolume>> {
-        self.objects.values().filter_map(|it| if let Object::Volume(it) = &it.object { Some(it) } else { None })
+        let from = self.objects.range(Reference::new(Kind::Class, "", "")..);
+        let of_kind = from.take_while(|(reference, _)| reference.kind() == Kind::Class);
+        of_kind.filter_map(|(_, it)| if let Object::Class(it) = &it.object { Some(it) } else { None })
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn detach(scene: &Scene, spec: &VolumeSpec, node_id: &str) -> Result<
     if !can.publish_unpublish {
         return Ok(());
     }
-    let secrets = match described(scene, &id) {
+    let secrets = match described(scene, spec, &id) {
         Some(source) => read_referenced(scene, source.controller_publish_secret_ref.as_ref())?,
         // Nobody describes the volume any more; most drivers need no secret to let go of one.
         None => Context::new(),
@@ -66,11 +66,12 @@ fn identified(spec: &VolumeSpec) -> Result<Identified, Failure> {
 }
 
 /// The persistent volume of this identity, if there is still one.
-fn described(scene: &Scene, id: &Identified) -> Option<CSIPersistentVolumeSource> {
+fn described(scene: &Scene, spec: &VolumeSpec, id: &Identified) -> Option<CSIPersistentVolumeSource> {
+    let reference = Reference::new(objects::Kind::Volume, "", spec.inner_name.as_str());
     let objects = scene.objects.read().unwrap_or_else(PoisonError::into_inner);
-    let source = |it: &Arc<PersistentVolume>| it.spec.as_ref().and_then(|it| it.csi.clone());
-    let mut sources = objects.volumes().filter_map(source);
-    sources.find(|it| it.driver == id.driver && it.volume_handle == id.handle)
+    let Lookup::Found(Object::Volume(volume)) = objects.get(&reference) else { return None };
+    let source = volume.spec.as_ref()?.csi.as_ref()?;
+    (source.driver == id.driver && source.volume_handle == id.handle).then(|| source.clone())
 }
 
 fn read_referenced(scene: &Scene, reference: Option<&SecretReference>) -> Result<Context, Failure> {
