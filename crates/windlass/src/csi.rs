@@ -230,7 +230,8 @@ impl Drivers {
     /// How its controller service is called.
     pub(crate) fn controller(&self, name: &str) -> Result<Driver, Failure> {
         let controllers = self.controllers.read().unwrap_or_else(PoisonError::into_inner);
-        controllers.get(name).cloned().ok_or_else(|| {
+        // Without anybody who looks for drivers there is nobody to carry calls.
+        controllers.get(name).filter(|_| self.calls.is_some()).cloned().ok_or_else(|| {
             let text = format!("nothing is set for driver {name} that says where its controller service is");
             Failure::refused(Cause::Driver, text)
         })
@@ -273,5 +274,18 @@ impl Drivers {
             // Nobody is registered, so there is nobody to call.
             None => unreachable!("a driver was called on a node that has none"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_is_not_called_where_nobody_looks_for_drivers() {
+        let settings = DriverSettings { controller: Some("/run/d/csi.sock".into()), ..DriverSettings::default() };
+        let settings = Settings { drivers: [("d".into(), settings)].into(), ..Settings::default() };
+        let drivers = Drivers::begin(settings, |_| ()).unwrap();
+        assert!(drivers.controller("d").is_err());
     }
 }
