@@ -50,6 +50,7 @@ mod language;
 mod attach;
 mod behind_our_back;
 mod expansion;
+mod found;
 mod labels;
 mod life;
 mod nonsense;
