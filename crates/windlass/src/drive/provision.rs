@@ -4,7 +4,7 @@
 //! cannot be read, a directory that is not there yet, or a start with other manifests than before delete nothing. Nor does
 //! anything while the volume may be in use (I-1).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, num::NonZeroUsize};
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -17,6 +17,11 @@ use crate::{
     provision::{self, Provision, store::Store},
     tell::Tone,
 };
+
+/// Calls of one driver's controller for claims at a time, and with those that take long: one that hangs must not take all
+/// threads, however many claims there are (I-6).
+const CALLS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+const CALLS_MOST: NonZeroUsize = NonZeroUsize::new(24).unwrap();
 
 /// How long after a failure it is tried again; twice as long after each, up to [`RETRY_MAX`].
 const RETRY: Duration = Duration::from_secs(1);
@@ -335,7 +340,8 @@ impl Drive {
         let (executor, store, inbox) = (self.executor.clone(), self.provisions.store(), self.inbox.clone());
         let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
         let (before, locks, claim) = (entry.noted.clone(), Some(self.locks.clone()), claim.clone());
-        let started = self.workers.run(&Lane::from(format!("provision/{driver}").as_str()), move || {
+        let lane = Lane::wide(&format!("provision/{driver}"), CALLS, CALLS_MOST);
+        let started = self.workers.run(&lane, move || {
             let mut answer = Answered { claim, inbox, locks, before, worked: None };
             answer.worked = Some(work(&executor, &store));
         });
