@@ -14,8 +14,9 @@ use windlass_linux::workers::{Lane, Workers};
 
 use crate::plugin::{self, Statistics};
 
-/// More questions than this are not asked at a time: each may hang for as long as it likes, and has a thread.
-const OPEN_MAX: usize = 128;
+/// More questions than this are not asked at a time: each may hang for as long as it likes, and has a thread. Beside two
+/// drivers that hang it must leave threads for everything else.
+const OPEN_MAX: usize = 64;
 
 /// How full a volume is, or why that is not known.
 pub type Answer = Result<Statistics, String>;
