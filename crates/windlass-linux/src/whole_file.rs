@@ -3,6 +3,9 @@
 //! New contents are written beside the file and renamed over it. With [`Survives::PowerLoss`] they and the directory
 //! are synced too, so that they are there after whatever happens next; with [`Survives::Crash`] they outlive this
 //! process but perhaps not the machine, which is a hundred times faster on a disk.
+//!
+//! For contents that tell themselves where they end there is a cheaper way: a file is [begun](begin), and more is
+//! [added](Begun::add) to it.
 
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
@@ -200,24 +203,45 @@ fn replace(
     Ok(())
 }
 
-/// Makes a file with these contents, if there is none of this name. Answers whether it did.
+/// Makes a file with these contents, if there is none of this name; `None` if there is.
 ///
 /// It is made in its place and then written, which costs less than renaming it there. So a process that ends in between
-/// leaves an empty file, and whoever reads it meanwhile finds it empty: this is for contents of which that is told apart.
-/// It survives a [crash](Survives::Crash).
-pub fn create(directory: &Place, name: &Name, contents: &[u8]) -> Result<bool, Error> {
-    let failed = |source| Error::Write { path: directory.path().join(name.as_path()), source };
+/// leaves an empty file, and whoever reads it meanwhile finds it empty; after a loss of power there may be less than all of
+/// it, unless it [survives](Survives::PowerLoss) that. This is for contents of which all that is told apart.
+pub fn begin(directory: &Place, name: &Name, contents: &[u8], survives: Survives) -> Result<Option<Begun>, Error> {
+    let path = || directory.path().join(name.as_path());
+    let failed = |source| Error::Write { path: path(), source };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
     let file = match open_beneath(directory, name.as_path(), flags, WRITTEN, Mounts::Refuse) {
         Ok(file) => file,
-        Err(Errno::EXIST) => return Ok(false),
+        Err(Errno::EXIST) => return Ok(None),
         Err(source) => return Err(failed(source)),
     };
-    if let Err(source) = write_all(&file, contents) {
+    let written = write_all(&file, contents).and_then(|()| match survives {
+        Survives::Crash => Ok(()),
+        Survives::PowerLoss => rustix::fs::fsync(&file),
+    });
+    if let Err(source) = written {
         let _ = rustix::fs::unlinkat(directory, name.as_path(), AtFlags::empty());
         return Err(failed(source));
     }
-    Ok(true)
+    if survives == Survives::PowerLoss {
+        sync(directory).map_err(|source| Error::Sync { path: path(), source })?;
+    }
+    Ok(Some(Begun { file }))
+}
+
+/// A file that was [begun](begin).
+#[derive(Debug)]
+pub struct Begun {
+    file: OwnedFd,
+}
+
+impl Begun {
+    /// Adds to its end. If the process or the machine ends meanwhile, what was there before is, and perhaps a part of this.
+    pub fn add(&self, contents: &[u8]) -> Result<(), Errno> {
+        write_all(&self.file, contents)
+    }
 }
 
 /// The contents of a file; `None` if there is none.
@@ -343,7 +367,11 @@ fn reopen(directory: &Place) -> Result<OwnedFd, Errno> {
 }
 
 fn sync(directory: &Place) -> Result<(), Errno> {
-    rustix::fs::fsync(reopen(directory)?)
+    match rustix::fs::fsync(directory) {
+        // It was opened to be passed through.
+        Err(Errno::BADF) => rustix::fs::fsync(reopen(directory)?),
+        other => other,
+    }
 }
 
 fn write_all(file: &OwnedFd, mut contents: &[u8]) -> Result<(), Errno> {
@@ -427,14 +455,20 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_created_once() {
+    fn a_file_is_begun_once_and_added_to() {
         let directory = tempfile::tempdir().unwrap();
         let place = Place::root(directory.path()).unwrap();
-        assert!(create(&place, &name("record"), b"one").unwrap());
-        assert!(!create(&place, &name("record"), b"two").unwrap());
-        assert_eq!(read(&place, &name("record"), 10).unwrap().unwrap(), b"one");
+        for survives in [Survives::Crash, Survives::PowerLoss] {
+            let begun = begin(&place, &name("record"), b"one", survives).unwrap().unwrap();
+            assert!(begin(&place, &name("record"), b"two", survives).unwrap().is_none());
+            assert_eq!(read(&place, &name("record"), 10).unwrap().unwrap(), b"one");
+            begun.add(b", and").unwrap();
+            begun.add(b" so").unwrap();
+            assert_eq!(read(&place, &name("record"), 20).unwrap().unwrap(), b"one, and so");
+            remove(&place, &name("record")).unwrap();
+        }
         std::os::unix::fs::symlink("canary", directory.path().join("link")).unwrap();
-        assert!(!create(&place, &name("link"), b"new").unwrap());
+        assert!(begin(&place, &name("link"), b"new", Survives::Crash).unwrap().is_none());
         assert!(!directory.path().join("canary").exists());
     }
 
@@ -453,9 +487,9 @@ mod tests {
             seal(&place, &file).unwrap();
             assert_eq!(read_marked(&place, &file, 10).unwrap(), found(written, true));
         }
-        assert!(!create(&place, &file, b"three").unwrap());
+        assert!(begin(&place, &file, b"three", Survives::Crash).unwrap().is_none());
         remove(&place, &file).unwrap();
-        assert!(create(&place, &file, b"three").unwrap());
+        assert!(begin(&place, &file, b"three", Survives::Crash).unwrap().is_some());
         assert_eq!(read_marked(&place, &file, 10).unwrap(), found(b"three", false));
     }
 

@@ -27,7 +27,7 @@ use crate::{
     layout::{self, Home, Slot},
     packed::Packed,
     plugin::{self, Attributes, Failure, Left, Made, Plugin, Publish, Scene, Stage, Statistics, Unpublish, Want, What},
-    record::{self, Key, Record, Records, State},
+    record::{self, Begun, Key, Record, Records, State},
 };
 
 /// The revision of content that was being written. No other content has it, but for a chance of one in 2^64.
@@ -157,10 +157,9 @@ impl Executor {
         let in_use = before.as_ref().filter(|_| request.after == Earlier::Success).and_then(|it| self.proven(it));
         let proof_is_stale = before.as_ref().is_some_and(|it| matches!(it.state, State::Proven { .. }));
         let writes_intent = in_use.is_none() && (trace(spec) == Trace::Record || proof_is_stale);
+        let mut begun = None;
         if writes_intent {
-            let state = before.as_ref().map_or(State::Intent { made: None }, |it| it.intent(&self.boot));
-            let intent = self.record(spec, state, request.label.clone(), kept.clone());
-            self.write(&key, &intent, trace(spec).survives()).map_err(told)?;
+            begun = self.intend(&key, before.as_ref(), spec, request.label, trace(spec).survives()).map_err(told)?;
         } else if let (Some(record), Some(made)) = (&before, in_use) {
             // What the pod has stays proven, but from now on its content may be the new one or the old.
             let state =
@@ -183,15 +182,10 @@ impl Executor {
                     epoch: job.epoch,
                 };
                 let proof = self.record(spec, state, request.label.clone(), kept);
-                // Not synced: proof holds for this boot alone, and is lost with it. What left a directory is found without
-                // a record too, so one that was not finished is taken for none, and goes with the volume.
+                // What left a directory is found without a record too, so one that was not finished is taken for none, and
+                // goes with the volume.
                 let is_first = before.is_none() && !writes_intent && made.what != What::Host;
-                let written = if is_first {
-                    self.records.create(&key, &proof).map_err(|error| Failure::open(&error))
-                } else {
-                    self.write(&key, &proof, Survives::Crash)
-                };
-                written.map_err(told)?;
+                self.prove(&key, begun.as_ref(), &proof, is_first).map_err(told)?;
                 Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made) })
             }
             Err(failure) => {
@@ -270,11 +264,12 @@ impl Executor {
         })?;
         let plugin = plugin_of(spec)?;
         let key = Key::Stage(spec.id.clone());
-        let before = self.known(&key).map_err(|it| told(it.nothing_left()))?;
+        let before = match job.is_unrecorded {
+            true => None,
+            false => self.known(&key).map_err(|it| told(it.nothing_left()))?,
+        };
         let kept = before.as_ref().map(|it| it.other.clone()).unwrap_or_default();
-        let state = before.as_ref().map_or(State::Intent { made: None }, |it| it.intent(&self.boot));
-        let intent = self.record(spec, state, label.clone(), kept.clone());
-        self.write(&key, &intent, Survives::PowerLoss).map_err(told)?;
+        let begun = self.intend(&key, before.as_ref(), spec, &label, Survives::PowerLoss).map_err(told)?;
         let task = Stage { spec, want, access: want.access(), after, label: label.as_deref() };
         let staged = plugin.stage(&self.scene, &task).and_then(|made| {
             self.check(&made)?;
@@ -283,7 +278,7 @@ impl Executor {
         match staged {
             Ok(made) => {
                 let state = State::Proven { boot: self.boot.clone(), made: made.clone(), revision: 0, epoch: 0 };
-                self.write(&key, &self.record(spec, state, label, kept), Survives::Crash).map_err(told)?;
+                self.prove(&key, begun.as_ref(), &self.record(spec, state, label, kept), false).map_err(told)?;
                 Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made) })
             }
             Err(failure) => {
@@ -300,19 +295,8 @@ impl Executor {
         let slot = Slot::of(pod, spec).map_err(|error| Failure::open(&error))?;
         let key = Key::Publish(slot.clone());
         // What this life has made it knows as well as the record does.
-        let before = match &job.held {
-            Some(_) if trace(spec) == Trace::Directory => None,
-            Some(_) | None => self.known(&key)?,
-        };
-        match (trace(spec), &before) {
-            // From now on it proves nothing, and need not be written anew for that.
-            (Trace::Directory, _) => self.records.retire(&slot).map_err(|error| Failure::open(&error))?,
-            (Trace::Record, Some(record)) if matches!(record.state, State::Proven { .. }) => {
-                let intent = Record { state: record.intent(&self.boot), ..record.clone() };
-                self.write(&key, &intent, trace(spec).survives())?;
-            }
-            (Trace::Record, _) => {}
-        }
+        let before = if job.held.is_some() { None } else { self.known(&key)? };
+        self.retire(&key)?;
         let made = before.as_ref().map_or(job.held.as_ref(), |it| it.made_in(&self.boot));
         let home = job.together.home.get_or_init(|| Arc::new(self.scene.layout.home(&slot.pod)));
         let recorded = before.is_some() || job.held.is_some();
@@ -324,10 +308,7 @@ impl Executor {
 
     fn unstage(&self, spec: &Arc<VolumeSpec>) -> Result<Ended, Failure> {
         let key = Key::Stage(spec.id.clone());
-        if let Some(record) = self.known(&key)?.filter(|it| matches!(it.state, State::Proven { .. })) {
-            let intent = Record { state: record.intent(&self.boot), ..record };
-            self.write(&key, &intent, Survives::PowerLoss)?;
-        }
+        self.retire(&key)?;
         plugin_of(spec)?.unstage(&self.scene, spec).map_err(|it| Failure { left: Left::Something, ..it })?;
         self.forget(&key)?;
         Ok(Ended::done(Done::Gone))
@@ -420,6 +401,45 @@ impl Executor {
 
     fn write(&self, key: &Key, record: &Record, survives: Survives) -> Result<(), Failure> {
         self.records.write(key, record, survives).map_err(|error| Failure::open(&error))
+    }
+
+    /// Writes down that something is going to be made. What comes of it can be added if there was no record before.
+    fn intend(
+        &self,
+        key: &Key,
+        before: Option<&Record>,
+        spec: &Arc<VolumeSpec>,
+        label: &Option<Arc<str>>,
+        survives: Survives,
+    ) -> Result<Option<Begun>, Failure> {
+        let state = before.map_or(State::Intent { made: None }, |it| it.intent(&self.boot));
+        let other = before.map(|it| it.other.clone()).unwrap_or_default();
+        let intent = self.record(spec, state, label.clone(), other);
+        let begun = match before {
+            None => self.records.begin(key, &intent, survives).map_err(|error| Failure::open(&error))?,
+            Some(_) => None,
+        };
+        if begun.is_none() {
+            self.write(key, &intent, survives)?;
+        }
+        Ok(begun)
+    }
+
+    /// Writes down what was made. Not synced: proof holds for this boot alone, and is lost with it.
+    fn prove(&self, key: &Key, begun: Option<&Begun>, proof: &Record, is_first: bool) -> Result<(), Failure> {
+        let failed = |error| Failure::open(&error);
+        if let Some(begun) = begun {
+            return begun.add(proof).map_err(failed);
+        }
+        if is_first && self.records.begin(key, proof, Survives::Crash).map_err(failed)?.is_some() {
+            return Ok(());
+        }
+        self.write(key, proof, Survives::Crash)
+    }
+
+    /// From now on what is recorded proves nothing.
+    fn retire(&self, key: &Key) -> Result<(), Failure> {
+        self.records.retire(key).map_err(|error| Failure::open(&error))
     }
 
     fn forget(&self, key: &Key) -> Result<(), Failure> {

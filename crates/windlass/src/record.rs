@@ -1,20 +1,21 @@
 //! What the mount table and the directories cannot tell is written down: one small file for each attach, stage and publish.
 //!
 //! They lie in a directory of windlass's own, apart from the kubelet's layout, which stays as the kubelet has it: those of
-//! publishes side by side, those of attaches and stages in a directory for each. A record is whole or not there ([`whole_file`]), or it
-//! is empty, which is no record either; one that cannot be read all the same is told apart from none. It has a version,
-//! and fields that this version does not know are kept when it is written again. It holds the boot id, because a new boot
+//! publishes side by side, those of attaches and stages in a directory for each. A record is a line, and the last whole line
+//! of a file counts: what came of an intent is added to it. A file without one is empty, which is no record either; one that
+//! cannot be read all the same is told apart from none. A record has a version, and fields that this version does not know are
+//! kept when it is written again. It holds the boot id, because a new boot
 //! makes every "mounted" untrue, and never a byte of a secret (I-12).
 
 use std::{
     borrow::Cow,
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use rustix::fs::Mode;
+use rustix::{fs::Mode, io::Errno};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use windlass_core::{
@@ -153,6 +154,15 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// What came of an intent could not be added to its record.
+    #[error("add to the record of {what}")]
+    Add {
+        /// What it is about.
+        what: String,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
     /// It could not be put into words.
     #[error("describe {what}")]
     Describe {
@@ -168,6 +178,60 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct Records {
     root: Arc<Place>,
+    attachments: Arc<Kept>,
+    stages: Arc<Kept>,
+}
+
+/// A directory among the records, once it was needed.
+#[derive(Debug)]
+struct Kept {
+    name: &'static str,
+    place: Mutex<Option<Arc<Place>>>,
+}
+
+impl Kept {
+    fn new(name: &'static str) -> Arc<Self> {
+        Arc::new(Self { name, place: Mutex::default() })
+    }
+
+    /// The directory; `None` if there is none.
+    fn find(&self, root: &Place) -> Result<Option<Arc<Place>>, Error> {
+        let mut kept = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_none() {
+            *kept = find(root, self.name)?.map(Arc::new);
+        }
+        Ok(kept.clone())
+    }
+
+    /// Does something in the directory, which is made if it is missing, also if somebody removed it meanwhile.
+    fn within<T>(&self, root: &Place, work: impl Fn(&Place) -> Result<T, whole_file::Error>) -> Result<T, Error> {
+        if let Some(place) = self.find(root)? {
+            match work(&place) {
+                Err(error) if error.errno() == Some(Errno::NOENT) => {}
+                other => return Ok(other?),
+            }
+        }
+        let reach = |source| Error::Reach { what: self.name.into(), source };
+        let name = Name::new("directory", self.name).map_err(|source| reach(source.into()))?;
+        let place = root.make_directory(&name, Mode::RWXU, Mounts::Refuse).map_err(|source| reach(source.into()))?;
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::new(place)).clone();
+        Ok(work(&place)?)
+    }
+}
+
+/// A record of an intent, to which what came of it can be added.
+#[derive(Debug)]
+pub struct Begun {
+    file: whole_file::Begun,
+    key: Key,
+}
+
+impl Begun {
+    /// Adds what came of it. It survives a [crash](Survives::Crash); if the machine ends, the intent may be all that is left.
+    pub fn add(&self, record: &Record) -> Result<(), Error> {
+        let (_, text) = text_of(&self.key, record)?;
+        self.file.add(&text).map_err(|source| Error::Add { what: describe(&self.key), source })
+    }
 }
 
 /// A record that was found, or what is wrong with it.
@@ -186,63 +250,67 @@ impl Records {
     /// The records in this directory, which is made if it is missing.
     pub fn open(directory: &Place) -> Result<Self, layout::Error> {
         let root = directory.make_directory(&Name::new("directory", "records")?, Mode::RWXU, Mounts::Refuse)?;
-        Ok(Self { root: Arc::new(root) })
+        Ok(Self { root: Arc::new(root), attachments: Kept::new(ATTACHMENTS), stages: Kept::new(STAGES) })
     }
 
     /// Writes a record, in place of the one there is.
     pub fn write(&self, key: &Key, record: &Record, survives: Survives) -> Result<(), Error> {
         let (name, text) = text_of(key, record)?;
-        let Some(directory) = directory_of(key) else {
-            return Ok(whole_file::write(&self.root, &name, &text, survives)?);
-        };
-        let reach = |source| Error::Reach { what: describe(key), source };
-        let directory = Name::new("directory", directory).map_err(|source| reach(source.into()))?;
-        let directory = self.root.make_directory(&directory, Mode::RWXU, Mounts::Refuse);
-        Ok(whole_file::write(&directory.map_err(|source| reach(source.into()))?, &name, &text, survives)?)
+        self.within(key, |directory| whole_file::write(directory, &name, &text, survives))
     }
 
-    /// As [`Records::write`], where there is probably no record yet: whatever a process that ends meanwhile leaves is
-    /// taken for none. The record survives a crash.
-    pub fn create(&self, key: &Key, record: &Record) -> Result<(), Error> {
-        if let Key::Publish(_) = key {
-            let (name, text) = text_of(key, record)?;
-            if whole_file::create(&self.root, &name, &text)? {
-                return Ok(());
-            }
+    /// Writes a record where there is none yet; `None` if there is something. Whatever a process that ends meanwhile leaves
+    /// is taken for none.
+    pub fn begin(&self, key: &Key, record: &Record, survives: Survives) -> Result<Option<Begun>, Error> {
+        let (name, text) = text_of(key, record)?;
+        let begun = self.within(key, |directory| whole_file::begin(directory, &name, &text, survives))?;
+        Ok(begun.map(|file| Begun { file, key: key.clone() }))
+    }
+
+    /// Does something in the directory of a record, which is made if it is missing.
+    fn within<T>(&self, key: &Key, work: impl Fn(&Place) -> Result<T, whole_file::Error>) -> Result<T, Error> {
+        match self.kept(key) {
+            None => Ok(work(&self.root)?),
+            Some(kept) => kept.within(&self.root, work),
         }
-        self.write(key, record, Survives::Crash)
+    }
+
+    /// The directory of a record, if it is not that of all.
+    fn kept(&self, key: &Key) -> Option<&Kept> {
+        match key {
+            Key::Publish(_) => None,
+            Key::Stage(_) => Some(&self.stages),
+            Key::Attach(_) => Some(&self.attachments),
+        }
+    }
+
+    /// The directory of a record; `None` if there is none.
+    fn find(&self, key: &Key) -> Result<Option<Arc<Place>>, Error> {
+        match self.kept(key) {
+            None => Ok(Some(self.root.clone())),
+            Some(kept) => kept.find(&self.root),
+        }
     }
 
     /// Reads a record; `None` if there is none.
     pub fn read(&self, key: &Key) -> Result<Option<Record>, Error> {
-        let name = name_of(key).map_err(|source| Error::Reach { what: describe(key), source: source.into() })?;
-        let found = match directory_of(key) {
-            None => read(&self.root, &name)?,
-            Some(directory) => find(&self.root, directory)?.map(|it| read(&it, &name)).transpose()?.flatten(),
-        };
+        let name = reached_name(key)?;
+        let found = self.find(key)?.map(|it| read(&it, &name)).transpose()?.flatten();
         Ok(found.map(|(record, _)| record))
     }
 
     /// Removes a record. That there is none is success.
     pub fn remove(&self, key: &Key) -> Result<(), Error> {
-        let name = name_of(key).map_err(|source| Error::Reach { what: describe(key), source: source.into() })?;
-        match directory_of(key) {
-            None => Ok(whole_file::remove(&self.root, &name)?),
-            // Opened anew each time: these are rare, and nothing is to be held open that could be in the way of an unmount.
-            Some(directory) => match find(&self.root, directory)? {
-                Some(directory) => Ok(whole_file::remove(&directory, &name)?),
-                None => Ok(()),
-            },
-        }
+        let name = reached_name(key)?;
+        Ok(self.find(key)?.map_or(Ok(()), |it| whole_file::remove(&it, &name))?)
     }
 
     /// Makes a proof an intent: what it tells of is going to be taken away. That there is none is success. The record is
-    /// marked, in one call, and need not be written anew for that.
-    pub fn retire(&self, slot: &Slot) -> Result<(), Error> {
-        let name = name::of_publish(slot);
-        let name =
-            name.map_err(|source| Error::Reach { what: slot.path().display().to_string(), source: source.into() })?;
-        Ok(whole_file::seal(&self.root, &name)?)
+    /// marked, in one call, and need not be written anew for that. After a loss of power the mark may be gone; by then there is
+    /// another boot, for which the record proves nothing either.
+    pub fn retire(&self, key: &Key) -> Result<(), Error> {
+        let name = reached_name(key)?;
+        Ok(self.find(key)?.map_or(Ok(()), |it| whole_file::seal(&it, &name))?)
     }
 
     /// The records in this directory for somebody who only looks, while another process may write them: nothing is made
@@ -307,7 +375,7 @@ fn find(root: &Place, name: &'static str) -> Result<Option<Place>, Error> {
     match root.directory(&below, Mounts::Refuse) {
         Ok(place) => Ok(Some(place)),
         // A file where a directory should be is not ours.
-        Err(error) if error.is_missing() || error.errno() == rustix::io::Errno::NOTDIR => Ok(None),
+        Err(error) if error.is_missing() || error.errno() == Errno::NOTDIR => Ok(None),
         Err(error) => Err(reach(error.into())),
     }
 }
@@ -315,20 +383,15 @@ fn find(root: &Place, name: &'static str) -> Result<Option<Place>, Error> {
 const ATTACHMENTS: &str = "attachments";
 const STAGES: &str = "stages";
 
-/// The directory of a record, if it is not that of all.
-fn directory_of(key: &Key) -> Option<&'static str> {
-    match key {
-        Key::Publish(_) => None,
-        Key::Stage(_) => Some(STAGES),
-        Key::Attach(_) => Some(ATTACHMENTS),
-    }
-}
-
 fn name_of(key: &Key) -> Result<Name, windlass_linux::name::Error> {
     match key {
         Key::Publish(slot) => name::of_publish(slot),
         Key::Stage(volume) | Key::Attach(volume) => name::of_volume(volume),
     }
+}
+
+fn reached_name(key: &Key) -> Result<Name, Error> {
+    name_of(key).map_err(|source| Error::Reach { what: describe(key), source: source.into() })
 }
 
 /// A record with a number for a name that does not tell what it is about.
@@ -341,8 +404,16 @@ fn read(directory: &Place, name: &Name) -> Result<Option<(Record, Option<String>
     let found = whole_file::read_marked(directory, name, BYTES_MAX)?;
     // An empty one was being created when its process ended, or is being created now.
     let Some(found) = found.filter(|it| !it.contents.is_empty()) else { return Ok(None) };
-    let (record, pod) = parse(&found.contents).map_err(|reason| damaged(directory, name, reason))?;
+    let (record, pod) = parse(last_line(&found.contents)).map_err(|reason| damaged(directory, name, reason))?;
     Ok(Some((if found.is_sealed { record.retired() } else { record }, pod)))
+}
+
+/// The last line that is whole. What follows it was being added when its process ended, or is being added now.
+fn last_line(contents: &[u8]) -> &[u8] {
+    let end_of_line = |text: &[u8]| text.iter().rposition(|it| *it == b'\n');
+    let Some(end) = end_of_line(contents) else { return contents };
+    let whole = &contents[..end];
+    &whole[end_of_line(whole).map_or(0, |it| it + 1)..]
 }
 
 fn damaged(directory: &Place, name: &Name, reason: String) -> Error {
@@ -351,11 +422,12 @@ fn damaged(directory: &Place, name: &Name, reason: String) -> Error {
 
 /// The name of a record, and what is in it.
 fn text_of(key: &Key, record: &Record) -> Result<(Name, Vec<u8>), Error> {
-    let name = name_of(key).map_err(|source| Error::Reach { what: describe(key), source: source.into() })?;
+    let name = reached_name(key)?;
     // Long enough for most, so that it need not grow.
     let mut text = Vec::with_capacity(1024);
     let written = serde_json::to_writer(&mut text, &File::of(&name, key, record));
     written.map_err(|source| Error::Describe { what: describe(key), source })?;
+    text.push(b'\n');
     Ok((name, text))
 }
 
@@ -696,7 +768,7 @@ mod tests {
         assert!(found.iter().all(|(key, it)| records.read(key).unwrap().as_ref() == it.as_ref().ok()));
         let torn = directory.path().join("records/uid:volumes:kubernetes.io~local-volume:disk");
         let text = std::fs::read(&torn).unwrap();
-        for length in [1, text.len() / 2, text.len() - 1] {
+        for length in [1, text.len() / 2, text.len() - 2] {
             std::fs::write(&torn, &text[..length]).unwrap();
             let found = records.all().unwrap();
             let damaged: Vec<_> = found.iter().filter(|(_, it)| matches!(it, Err(Error::Damaged { .. }))).collect();
@@ -714,13 +786,53 @@ mod tests {
         std::fs::write(directory.path().join("records/uid:volumes:kubernetes.io~local-volume:disk"), "").unwrap();
         assert_eq!(records.read(&key).unwrap(), None);
         assert_eq!(records.all().unwrap().len(), 0);
-        records.create(&key, &made).unwrap();
+        assert!(records.begin(&key, &made, Survives::Crash).unwrap().is_none());
+        records.write(&key, &made, Survives::Crash).unwrap();
         assert_eq!(records.read(&key).unwrap().as_ref(), Some(&made));
-        for key in [key, stage()] {
-            let other = Record { label: None, ..made.clone() };
-            records.create(&key, &made).unwrap();
-            records.create(&key, &other).unwrap();
-            assert_eq!(records.read(&key).unwrap(), Some(other), "also in place of one that is there");
+    }
+
+    /// I-10: what a process or a machine leaves that ended while it added to a record.
+    #[test]
+    fn what_came_of_an_intent_counts_once_it_is_added_whole() {
+        let (directory, records) = opened();
+        let made = record(VolumeMode::Filesystem);
+        let intent = Record { state: State::Intent { made: None }, ..made.clone() };
+        let publish = (publish(VolumeMode::Filesystem), "uid:volumes:kubernetes.io~local-volume:disk".to_owned());
+        let stage = (stage(), format!("stages/{}", name::of_volume(&made.spec.id).unwrap()));
+        for (key, file) in [publish, stage] {
+            let file = directory.path().join("records").join(file);
+            let begun = records.begin(&key, &intent, Survives::PowerLoss).unwrap().unwrap();
+            assert!(records.begin(&key, &made, Survives::Crash).unwrap().is_none(), "there is one");
+            assert_eq!(records.read(&key).unwrap().as_ref(), Some(&intent));
+            let before = std::fs::read(&file).unwrap().len();
+            begun.add(&made).unwrap();
+            assert_eq!(records.read(&key).unwrap().as_ref(), Some(&made));
+            let whole = std::fs::read(&file).unwrap();
+            for length in before..whole.len() {
+                std::fs::write(&file, &whole[..length]).unwrap();
+                assert_eq!(records.read(&key).unwrap().as_ref(), Some(&intent), "cut at {length}");
+            }
+            std::fs::write(&file, &whole).unwrap();
+            records.retire(&key).unwrap();
+            let retired = Record { state: made.intent(&"boot".into()), ..made.clone() };
+            assert_eq!(records.read(&key).unwrap().as_ref(), Some(&retired));
+            records.remove(&key).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_directory_of_records_that_somebody_removed_is_made_again() {
+        let (directory, records) = opened();
+        let made = record(VolumeMode::Filesystem);
+        for _ in 0..2 {
+            records.write(&stage(), &made, Survives::Crash).unwrap();
+            assert_eq!(records.read(&stage()).unwrap().as_ref(), Some(&made));
+            std::fs::remove_dir_all(directory.path().join("records/stages")).unwrap();
+            assert_eq!(records.read(&stage()).unwrap(), None);
+            records.retire(&stage()).unwrap();
+            records.remove(&stage()).unwrap();
+            assert!(records.begin(&stage(), &made, Survives::PowerLoss).unwrap().is_some());
+            assert_eq!(records.all().unwrap().len(), 1);
         }
     }
 
@@ -728,20 +840,19 @@ mod tests {
     #[test]
     fn a_retired_record_is_an_intent_until_a_newer_one_is_written() {
         let (directory, records) = opened();
-        let Key::Publish(slot) = publish(VolumeMode::Filesystem) else { unreachable!("it is one") };
-        let (key, made) = (Key::Publish(slot.clone()), record(VolumeMode::Filesystem));
-        records.retire(&slot).unwrap();
+        let (key, made) = (publish(VolumeMode::Filesystem), record(VolumeMode::Filesystem));
+        records.retire(&key).unwrap();
         records.write(&key, &made, Survives::Crash).unwrap();
-        records.retire(&slot).unwrap();
+        records.retire(&key).unwrap();
         let intent = Record { state: made.intent(&"boot".into()), ..made.clone() };
         assert_eq!(records.read(&key).unwrap().as_ref(), Some(&intent));
         let place = Place::root(directory.path()).unwrap();
         for found in [records.all().unwrap(), Records::look(&place).unwrap().unwrap()] {
             assert!(matches!(found.as_slice(), [(found, Ok(record))] if *found == key && *record == intent));
         }
-        records.create(&key, &made).unwrap();
+        records.write(&key, &made, Survives::Crash).unwrap();
         assert!(matches!(records.all().unwrap().as_slice(), [(_, Ok(record))] if *record == made));
-        records.retire(&slot).unwrap();
+        records.retire(&key).unwrap();
         records.remove(&key).unwrap();
         assert_eq!(records.all().unwrap().len(), 0);
     }

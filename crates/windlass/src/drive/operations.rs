@@ -43,8 +43,11 @@ impl Drive {
             }
         };
         let epoch = pod.and_then(|it| self.renewals.get(&(it, volume))).map_or(0, |it| it.epoch);
-        let is_unrecorded =
-            self.disk_read && matches!(&operation.action, Action::Publish { after: Earlier::Nothing, .. });
+        let is_first = matches!(
+            &operation.action,
+            Action::Publish { after: Earlier::Nothing, .. } | Action::Stage { after: Earlier::Nothing, .. }
+        );
+        let is_unrecorded = self.disk_read && is_first;
         let id = operation.id;
         self.running.insert(id, place.clone());
         self.busy.insert(place);
