@@ -1,14 +1,16 @@
 //! The CSI drivers of this node: who is registered, and how their calls are made from threads that may block.
 //!
-//! One thread runs what must not block: it watches for drivers that come and go, and carries the bytes of all calls. A
-//! worker that makes a call waits for its end, so that a driver that hangs holds up its own volumes and nothing else (I-6).
+//! One thread runs what must not block: it watches for drivers that come and go, and carries the bytes of all calls. An
+//! operation that makes a call has no thread until that has ended ([`crate::task`]), so a driver that hangs holds up its own
+//! volumes and nothing else (I-6).
 
 use std::{
     collections::{BTreeMap, HashMap},
-    future::Future,
+    future::{Future, poll_fn},
     io,
     num::NonZeroUsize,
     path::PathBuf,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError, RwLock},
     time::{Duration, SystemTime},
 };
@@ -267,10 +269,25 @@ impl Drivers {
         };
     }
 
-    /// Waits for the end of a call.
+    /// Makes a call. Whoever awaits it may do so on any thread, or on one after the other.
+    pub(crate) async fn call<T>(&self, call: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
+        let mut call = pin!(call);
+        poll_fn(|cx| {
+            // Its connection and its deadline are of the runtime that carries all calls.
+            let _within = self.runtime().enter();
+            call.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    /// Makes a call, and blocks until it has ended.
     pub(crate) fn wait<T>(&self, call: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
+        self.runtime().block_on(call)
+    }
+
+    fn runtime(&self) -> &runtime::Handle {
         match &self.calls {
-            Some(calls) => calls.runtime.block_on(call),
+            Some(calls) => &calls.runtime,
             // Nobody is registered, so there is nobody to call.
             None => unreachable!("a driver was called on a node that has none"),
         }

@@ -28,7 +28,7 @@ use windlass_core::{
     Engine, Event, Operation,
     answer::WaitError,
     event::{Containers, Goal, Place, Wait},
-    ids::{ObjectName, OperationId, OuterName, PodUid, SourceName, Time, Version, VolumeId, WaiterId},
+    ids::{DriverName, ObjectName, OperationId, OuterName, PodUid, SourceName, Time, Version, VolumeId, WaiterId},
     notice::{Notice, Verdict},
     operation::{Action, Cause, Earlier, Kind as ActionKind, Outcome, Proof, Trouble},
     reason::Code,
@@ -112,6 +112,13 @@ struct Renewal {
     at: Option<Time>,
 }
 
+/// An operation that has not ended.
+struct Running {
+    place: Place,
+    /// The CSI driver whose volume it is about.
+    driver: Option<DriverName>,
+}
+
 /// Something to be done at a time.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Alarm {
@@ -153,7 +160,7 @@ pub(crate) struct Drive {
     next_waiter: u64,
 
     held: Held,
-    running: HashMap<OperationId, Place>,
+    running: HashMap<OperationId, Running>,
     busy: HashSet<Place>,
     /// The pod whose operation was given out last, while more of it may follow.
     together: Option<(PodUid, Together)>,

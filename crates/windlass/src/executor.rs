@@ -1,7 +1,7 @@
 //! Runs operations: calls the plugin, keeps the records, and says how it ended. It decides nothing.
 //!
-//! Each operation runs on a worker thread of its plugin's lane, where it may hang without holding up another volume
-//! (I-6). Around the plugin's call stand the duties that [`windlass_core::operation`] names: the intent is on disk before
+//! Each operation runs on worker threads of its plugin's lane, where it may hang without holding up another volume
+//! (I-6); while it waits for a driver it has none. Around the plugin's call stand the duties that [`windlass_core::operation`] names: the intent is on disk before
 //! anything is made, the record claims nothing before anything is taken away, *done* is said only of what the mount table
 //! shows, *refused* only if nothing was left behind.
 
@@ -118,24 +118,24 @@ impl Executor {
     }
 
     /// Runs one operation to its end.
-    pub(crate) fn run(&self, job: &Job) -> Ended {
+    pub(crate) async fn run(&self, job: &Job) -> Ended {
         let operation = &job.operation;
         let ended = match &operation.action {
-            Action::Stage { after, label } => self.stage(job, *after, label.clone()),
+            Action::Stage { after, label } => self.stage(job, *after, label.clone()).await,
             Action::Publish { pod, after, access, revision, label } => {
                 let request = Request { pod, after: *after, access: *access, revision: *revision, label };
-                self.publish(job, &request)
+                self.publish(job, &request).await
             }
-            Action::Unpublish { pod } => self.unpublish(job, pod),
-            Action::Unstage => self.unstage(&operation.spec),
-            Action::Expand { to_bytes, .. } => self.expand(job, *to_bytes),
-            Action::Attach => self.attach(job),
-            Action::Detach => self.detach(&operation.spec),
+            Action::Unpublish { pod } => self.unpublish(job, pod).await,
+            Action::Unstage => self.unstage(&operation.spec).await,
+            Action::Expand { to_bytes, .. } => self.expand(job, *to_bytes).await,
+            Action::Attach => self.attach(job).await,
+            Action::Detach => self.detach(&operation.spec).await,
         };
         ended.unwrap_or_else(Ended::failed)
     }
 
-    fn publish(&self, job: &Job, request: &Request<'_>) -> Result<Ended, Failure> {
+    async fn publish(&self, job: &Job, request: &Request<'_>) -> Result<Ended, Failure> {
         let spec = &job.operation.spec;
         let Some(want) = &job.want else { return Err(nobody(spec)) };
         let told = |failure: Failure| self.tell_failure(request.pod, spec, failure);
@@ -169,7 +169,7 @@ impl Executor {
         }
         let (uid, access, after, label) = (request.pod, request.access, request.after, request.label.as_deref());
         let task = Publish { spec, slot: &slot, home: &home, uid, want, access, after, label };
-        let published = plugin.publish(&self.scene, &task).and_then(|made| {
+        let published = plugin.publish(&self.scene, &task).await.and_then(|made| {
             self.check(&made)?;
             Ok(made)
         });
@@ -201,7 +201,7 @@ impl Executor {
     }
 
     /// Both records outlast a power cut, as what is attached does.
-    fn attach(&self, job: &Job) -> Result<Ended, Failure> {
+    async fn attach(&self, job: &Job) -> Result<Ended, Failure> {
         let spec = &job.operation.spec;
         let Some(want) = &job.want else { return Err(nobody(spec)) };
         let uid = want.uid();
@@ -220,7 +220,7 @@ impl Executor {
             |context| self.write(&key, &self.record(spec, state(context), None, Map::new()), Survives::PowerLoss);
         write(None).map_err(told)?;
         let task = plugin::Attach { spec, want, node_id: &node };
-        match plugin.attach(&self.scene, &task) {
+        match plugin.attach(&self.scene, &task).await {
             Ok(context) => {
                 write(Some(context.clone())).map_err(told)?;
                 self.scene.drivers.set_context(&spec.id, Some(context));
@@ -237,7 +237,7 @@ impl Executor {
         }
     }
 
-    fn detach(&self, spec: &Arc<VolumeSpec>) -> Result<Ended, Failure> {
+    async fn detach(&self, spec: &Arc<VolumeSpec>) -> Result<Ended, Failure> {
         let left = |it: Failure| Failure { left: Left::Something, ..it };
         let key = Key::Attach(spec.id.clone());
         let before = self.known(&key)?;
@@ -249,12 +249,12 @@ impl Executor {
         let state = State::Attachment { node: node.clone(), context: None };
         self.write(&key, &self.record(spec, state, None, Map::new()), Survives::PowerLoss)?;
         self.scene.drivers.set_context(&spec.id, None);
-        plugin.detach(&self.scene, spec, &node).map_err(left)?;
+        plugin.detach(&self.scene, spec, &node).await.map_err(left)?;
         self.forget(&key)?;
         Ok(Ended::done(Done::Gone))
     }
 
-    fn stage(&self, job: &Job, after: Earlier, label: Option<Arc<str>>) -> Result<Ended, Failure> {
+    async fn stage(&self, job: &Job, after: Earlier, label: Option<Arc<str>>) -> Result<Ended, Failure> {
         let spec = &job.operation.spec;
         let Some(want) = &job.want else { return Err(nobody(spec)) };
         let uid = want.uid();
@@ -271,7 +271,7 @@ impl Executor {
         let kept = before.as_ref().map(|it| it.other.clone()).unwrap_or_default();
         let begun = self.intend(&key, before.as_ref(), spec, &label, Survives::PowerLoss).map_err(told)?;
         let task = Stage { spec, want, access: want.access(), after, label: label.as_deref() };
-        let staged = plugin.stage(&self.scene, &task).and_then(|made| {
+        let staged = plugin.stage(&self.scene, &task).await.and_then(|made| {
             self.check(&made)?;
             Ok(made)
         });
@@ -290,7 +290,7 @@ impl Executor {
         }
     }
 
-    fn unpublish(&self, job: &Job, pod: &PodUid) -> Result<Ended, Failure> {
+    async fn unpublish(&self, job: &Job, pod: &PodUid) -> Result<Ended, Failure> {
         let spec = &job.operation.spec;
         let slot = Slot::of(pod, spec).map_err(|error| Failure::open(&error))?;
         let key = Key::Publish(slot.clone());
@@ -301,23 +301,23 @@ impl Executor {
         let home = job.together.home.get_or_init(|| Arc::new(self.scene.layout.home(&slot.pod)));
         let recorded = before.is_some() || job.held.is_some();
         let task = Unpublish { spec, slot: &slot, home, made, recorded };
-        plugin_of(spec)?.unpublish(&self.scene, &task).map_err(|it| Failure { left: Left::Something, ..it })?;
+        plugin_of(spec)?.unpublish(&self.scene, &task).await.map_err(|it| Failure { left: Left::Something, ..it })?;
         self.forget(&key)?;
         Ok(Ended::done(Done::Gone))
     }
 
-    fn unstage(&self, spec: &Arc<VolumeSpec>) -> Result<Ended, Failure> {
+    async fn unstage(&self, spec: &Arc<VolumeSpec>) -> Result<Ended, Failure> {
         let key = Key::Stage(spec.id.clone());
         self.retire(&key)?;
-        plugin_of(spec)?.unstage(&self.scene, spec).map_err(|it| Failure { left: Left::Something, ..it })?;
+        plugin_of(spec)?.unstage(&self.scene, spec).await.map_err(|it| Failure { left: Left::Something, ..it })?;
         self.forget(&key)?;
         Ok(Ended::done(Done::Gone))
     }
 
-    fn expand(&self, job: &Job, to_bytes: u64) -> Result<Ended, Failure> {
+    async fn expand(&self, job: &Job, to_bytes: u64) -> Result<Ended, Failure> {
         let spec = &job.operation.spec;
         let Some(want) = &job.want else { return Err(nobody(spec)) };
-        match plugin_of(spec)?.expand(&self.scene, spec, want, to_bytes)? {
+        match plugin_of(spec)?.expand(&self.scene, spec, want, to_bytes).await? {
             Some(size_bytes) => Ok(Ended::done(Done::Expanded { size_bytes })),
             None => Err(Failure::refused(Cause::NotSupported, "there is nothing to grow on this node")),
         }

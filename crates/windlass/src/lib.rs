@@ -72,3 +72,4 @@ mod fingerprint;
 mod packed;
 mod provision;
 mod reconstruct;
+mod task;

@@ -1,7 +1,8 @@
-//! What a volume type is to the rest of windlass: a few calls that block, each of which may be made twice.
+//! What a volume type is to the rest of windlass: a few calls, each of which may be made twice.
 //!
 //! A plugin does and decides nothing: the engine says when, the executor keeps the records, and a plugin's
-//! file reads as the description of its volume type. Its calls run on worker threads and may hang there.
+//! file reads as the description of its volume type. Its calls run on worker threads, where what the kernel does may block and
+//! hang; only what a driver does is awaited.
 
 use std::{
     collections::BTreeSet,
@@ -12,6 +13,7 @@ use std::{
     time::SystemTime,
 };
 
+use async_trait::async_trait;
 use k8s_openapi::api::core::v1 as api;
 use rustix::io::Errno;
 use windlass_core::{
@@ -393,12 +395,13 @@ pub fn obstacle(errno: Errno) -> Option<Obstacle> {
 }
 
 /// A volume type.
+#[async_trait]
 pub trait Plugin: Send + Sync {
     /// Gives the volume to a pod, or brings what the pod has up to date.
-    fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure>;
+    async fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure>;
 
     /// Takes it from the pod. That it is gone already is success.
-    fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure>;
+    async fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure>;
 
     /// What whoever attaches the volume calls this node: what is noted before attach, so that it can be undone.
     fn node_id(&self, _scene: &Scene, spec: &VolumeSpec) -> Result<String, Failure> {
@@ -406,27 +409,33 @@ pub trait Plugin: Send + Sync {
     }
 
     /// Attaches it to this node, and tells what is handed over to the calls that follow.
-    fn attach(&self, _scene: &Scene, task: &Attach<'_>) -> Result<crate::csi::Context, Failure> {
+    async fn attach(&self, _scene: &Scene, task: &Attach<'_>) -> Result<crate::csi::Context, Failure> {
         Err(Failure::refused(Cause::Other, format!("{} has nothing to attach", task.spec.plugin)))
     }
 
     /// Undoes attach. That it is gone already is success.
-    fn detach(&self, _scene: &Scene, spec: &VolumeSpec, _node_id: &str) -> Result<(), Failure> {
+    async fn detach(&self, _scene: &Scene, spec: &VolumeSpec, _node_id: &str) -> Result<(), Failure> {
         Err(Failure::refused(Cause::Other, format!("{} has nothing to detach", spec.plugin)))
     }
 
     /// Makes it ready for this node.
-    fn stage(&self, _scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
+    async fn stage(&self, _scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
         Err(Failure::refused(Cause::Other, format!("{} has nothing to stage", task.spec.plugin)))
     }
 
     /// Undoes stage. That it is gone already is success.
-    fn unstage(&self, _scene: &Scene, _spec: &VolumeSpec) -> Result<(), Failure> {
+    async fn unstage(&self, _scene: &Scene, _spec: &VolumeSpec) -> Result<(), Failure> {
         Ok(())
     }
 
     /// Grows it while the pod has it, and tells the size it has then; `None`: there is nothing to do on this node.
-    fn expand(&self, _scene: &Scene, _spec: &VolumeSpec, _want: &Want, _to_bytes: u64) -> Result<Option<u64>, Failure> {
+    async fn expand(
+        &self,
+        _scene: &Scene,
+        _spec: &VolumeSpec,
+        _want: &Want,
+        _to_bytes: u64,
+    ) -> Result<Option<u64>, Failure> {
         Ok(None)
     }
 

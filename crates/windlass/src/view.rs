@@ -18,6 +18,7 @@ use windlass_core::{
     spec::{Life, Mode, Phase},
 };
 
+pub(crate) use driver::Operations;
 pub use driver::{Driver, DriverSettings, DriverStatus};
 pub use statistics::{PodStatistics, PodStatisticsStatus, Usage, VolumeCondition, VolumeStatistics, statistics};
 

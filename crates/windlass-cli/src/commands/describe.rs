@@ -83,6 +83,11 @@ fn describe_driver(driver: &view::Driver, volumes: &[view::Volume], style: Style
     // Of most drivers nothing is set: they are called like all others.
     shown.extend(timeout.map(|it| ("Timeout", it)));
     shown.extend(number(settings.calls_at_once).map(|it| ("Calls At Once", it)));
+    shown.extend(match (status.operations_under_way, status.operations_waiting) {
+        (0, 0) => None,
+        (under_way, 0) => Some(("Operations", format!("{under_way} under way"))),
+        (under_way, waiting) => Some(("Operations", format!("{under_way} under way, {waiting} wait for those to end"))),
+    });
     let mut text = fields(0, &shown);
     let lines = |heading: &str, lines: Vec<String>| match lines.is_empty() {
         true => format!("{heading}:  <none>\n"),

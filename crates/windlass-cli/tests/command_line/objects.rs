@@ -117,6 +117,8 @@ pub(crate) fn driver() -> Driver {
         volumes_max: Some(8),
         topology: [("zone".to_owned(), "a".to_owned())].into(),
         capabilities: vec!["STAGE_UNSTAGE_VOLUME".into(), "EXPAND_VOLUME".into()],
+        operations_under_way: 4,
+        operations_waiting: 2,
         settings: Some(settings),
         volumes: vec!["kubernetes.io/csi/disks.example.com^1".into()],
     };
@@ -133,6 +135,8 @@ pub(crate) fn missing_driver() -> Driver {
         volumes_max: None,
         topology: [].into(),
         capabilities: Vec::new(),
+        operations_under_way: 0,
+        operations_waiting: 0,
         settings: None,
         volumes: vec!["kubernetes.io/csi/away.example.com^1".into()],
     };

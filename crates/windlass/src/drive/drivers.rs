@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{catalogue, csi::News, executor};
-use windlass_core::{ids::DriverName, reason::WaitsOn, spec::Mode};
+use windlass_core::{reason::WaitsOn, spec::Mode};
 
 impl Drive {
     /// A driver came, came again or went.

@@ -6,17 +6,29 @@
 //! those many run at a time. Whatever may wait for others has a lane for each of its types, and drivers one each: their
 //! calls do little here but wait, so there the driver is to say how many it can do at a time, up to a limit.
 
-use std::{collections::BTreeMap, num::NonZeroUsize};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    num::NonZeroUsize,
+};
 
-use windlass_core::operation::{Kind as ActionKind, Operation};
+use windlass_core::{
+    ids::{DriverName, OperationId},
+    operation::{Kind as ActionKind, Operation},
+};
 use windlass_linux::workers::Lane;
 
-use crate::{catalogue::Kind, csi::DriverSettings};
+use crate::{catalogue::Kind, csi::DriverSettings, task::Work, view::Operations};
 
-/// Calls of one driver at a time.
-const CALLS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
-/// With those that take long. Two drivers that hang leave threads for everything else.
-const CALLS_MOST: NonZeroUsize = NonZeroUsize::new(192).unwrap();
+/// Operations of one driver at a time. They have no thread while they wait for the driver, so this is what drivers are
+/// to be spared, and what a kubelet does not spare them at all.
+const AT_ONCE: usize = 256;
+
+/// An operation that can begin.
+pub(super) struct Beginning {
+    pub(super) id: OperationId,
+    pub(super) lane: Lane,
+    pub(super) work: Work,
+}
 
 pub(super) struct Lanes {
     make: Lane,
@@ -25,28 +37,38 @@ pub(super) struct Lanes {
     pub(super) pods: Lane,
     /// What was there at start.
     pub(super) start: Lane,
-    /// Those of drivers of which not as many calls are made at a time as of others, however long they take.
-    drivers: BTreeMap<String, Lane>,
+    /// Those of drivers.
+    drivers: HashMap<DriverName, DriverLane>,
+    /// Of which driver how many operations run at a time, if not as many as of others.
+    at_once: BTreeMap<String, usize>,
+}
+
+/// The operations of a driver.
+struct DriverLane {
+    lane: Lane,
+    at_once: usize,
+    under_way: usize,
+    waiting: VecDeque<Beginning>,
 }
 
 impl Lanes {
     pub(super) fn new(drivers: &BTreeMap<String, DriverSettings>) -> Self {
-        let plugin = Kind::Csi.plugin_name();
-        let drivers = drivers.iter().filter_map(|(name, it)| {
-            let at_once = it.calls_at_once?;
-            Some((name.clone(), Lane::wide(&format!("{plugin}/{name}"), at_once, at_once)))
-        });
+        let at_once = drivers.iter().filter_map(|(name, it)| Some((name.clone(), it.calls_at_once?.get())));
         let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Self {
             make: Lane::narrow("make files", processors),
             take_away: Lane::from("take files away"),
             pods: Lane::narrow("pods", processors),
             start: Lane::from("start"),
-            drivers: drivers.collect(),
+            drivers: HashMap::new(),
+            at_once: at_once.collect(),
         }
     }
 
-    pub(super) fn of(&self, operation: &Operation) -> Lane {
+    pub(super) fn of(&mut self, operation: &Operation) -> Lane {
+        if let Some(driver) = driver_of(operation) {
+            return self.driver(driver).lane.clone();
+        }
         let plugin = operation.spec.plugin.as_str();
         match Kind::of_plugin(plugin) {
             Some(Kind::EmptyDir | Kind::Secret | Kind::DownwardApi | Kind::ConfigMap) => {
@@ -55,18 +77,52 @@ impl Lanes {
                     _ => self.take_away.clone(),
                 }
             }
-            // A driver that hangs holds up its own volumes alone.
-            Some(Kind::Csi) => match &operation.spec.driver {
-                Some(driver) => match self.drivers.get(driver.as_str()) {
-                    Some(lane) => lane.clone(),
-                    None => Lane::wide(&format!("{plugin}/{driver}"), CALLS, CALLS_MOST),
-                },
-                None => Lane::from(plugin),
-            },
             // A projected volume may wait for a token, the others for anything.
-            Some(Kind::GitRepo | Kind::HostPath | Kind::Projected | Kind::LocalVolume | Kind::Image) | None => {
-                Lane::from(plugin)
-            }
+            Some(Kind::GitRepo | Kind::HostPath | Kind::Projected | Kind::LocalVolume | Kind::Image | Kind::Csi)
+            | None => Lane::from(plugin),
         }
     }
+
+    /// A driver that hangs holds up its own volumes alone.
+    fn driver(&mut self, name: &DriverName) -> &mut DriverLane {
+        if !self.drivers.contains_key(name) {
+            let lane = Lane::from(format!("{}/{name}", Kind::Csi.plugin_name()).as_str());
+            let at_once = self.at_once.get(name.as_str()).copied().unwrap_or(AT_ONCE);
+            let lane = DriverLane { lane, at_once, under_way: 0, waiting: VecDeque::new() };
+            self.drivers.insert(name.clone(), lane);
+        }
+        self.drivers.get_mut(name).expect("it was just put there")
+    }
+
+    /// Gives an operation back if it can begin now; otherwise it waits until others of its driver have [left](Self::leave).
+    pub(super) fn enter(&mut self, driver: Option<&DriverName>, beginning: Beginning) -> Option<Beginning> {
+        let Some(driver) = driver else { return Some(beginning) };
+        let lane = self.driver(driver);
+        if lane.under_way < lane.at_once {
+            lane.under_way += 1;
+            return Some(beginning);
+        }
+        lane.waiting.push_back(beginning);
+        None
+    }
+
+    /// An operation of a driver has ended. Another that can begin now is given back.
+    pub(super) fn leave(&mut self, driver: &DriverName) -> Option<Beginning> {
+        let lane = self.drivers.get_mut(driver)?;
+        let next = lane.waiting.pop_front();
+        lane.under_way -= usize::from(next.is_none());
+        next
+    }
+
+    /// How many operations of a driver there are.
+    pub(super) fn operations(&self, driver: &str) -> Operations {
+        let lane = self.drivers.get(&DriverName::from(driver));
+        lane.map(|it| Operations { under_way: it.under_way, waiting: it.waiting.len() }).unwrap_or_default()
+    }
+}
+
+/// The driver of an operation, if its volume is one of a CSI driver.
+pub(super) fn driver_of(operation: &Operation) -> Option<&DriverName> {
+    let spec = &operation.spec;
+    spec.driver.as_ref().filter(|_| Kind::of_plugin(spec.plugin.as_str()) == Some(Kind::Csi))
 }

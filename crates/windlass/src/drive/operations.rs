@@ -1,6 +1,7 @@
 //! Operations on their way, what they made, and what the mount table says of it.
 
-use super::*;
+use super::{lanes::Beginning, *};
+use crate::task;
 
 /// So many operations have their pods open before their turn comes.
 const OPEN_MAX: usize = 2048;
@@ -49,19 +50,27 @@ impl Drive {
         );
         let is_unrecorded = self.disk_read && is_first;
         let id = operation.id;
-        self.running.insert(id, place.clone());
+        let driver = lanes::driver_of(&operation).cloned();
+        self.running.insert(id, Running { place: place.clone(), driver: driver.clone() });
         self.busy.insert(place);
         let lane = self.lanes.of(&operation);
         let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
-        let started = self.workers.run(&lane, move || {
+        let work = Box::pin(async move {
             let mut answer = Answer { id, inbox, locks, ended: None };
             let want = want.and_then(|(packed, open, detail, objects)| {
                 Some(Want { pod: open.or_else(|| together.open(&packed))?, detail, objects })
             });
             let job = Job { operation, want, epoch, held, is_unrecorded, together };
-            answer.ended = Some(executor.run(&job));
+            answer.ended = Some(executor.run(&job).await);
         });
-        if let Err(error) = started {
+        if let Some(beginning) = self.lanes.enter(driver.as_ref(), Beginning { id, lane, work }) {
+            self.give_out(beginning);
+        }
+    }
+
+    fn give_out(&self, beginning: Beginning) {
+        let Beginning { id, lane, work } = beginning;
+        if let Err(error) = task::begin(&self.workers, &lane, work) {
             let trouble = Trouble { cause: Cause::Other, text: plugin::chain(&error).into() };
             let ended = Ended { outcome: Outcome::Refused(trouble), made: None };
             // Not here: the engine is not to be told of an end while it is asked what to start.
@@ -83,8 +92,11 @@ impl Drive {
     }
 
     pub(super) fn ended(&mut self, id: OperationId, ended: Ended) {
-        let Some(place) = self.running.remove(&id) else { return };
+        let Some(Running { place, driver }) = self.running.remove(&id) else { return };
         self.busy.remove(&place);
+        if let Some(next) = driver.and_then(|it| self.lanes.leave(&it)) {
+            self.give_out(next);
+        }
         if self.running.is_empty() {
             // What many at once took is not kept for ever.
             self.running.shrink_to(ROOM);

@@ -34,7 +34,8 @@ impl Drive {
         }
         let shown = volumes.into_iter().map(|(name, mut volumes)| {
             volumes.sort();
-            view::Driver::of(name, registered.get(name), drivers.settings().get(name), volumes)
+            let (registered, settings) = (registered.get(name), drivers.settings().get(name));
+            view::Driver::of(name, registered, settings, self.lanes.operations(name), volumes)
         });
         shown.collect()
     }

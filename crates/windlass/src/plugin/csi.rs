@@ -21,6 +21,7 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
 use k8s_openapi::api::{
     core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeSpec},
     storage::v1::CSIDriver,
@@ -64,49 +65,56 @@ const DEVICES: &str = "volumeDevices";
 #[derive(Clone, Copy, Debug)]
 pub struct Csi;
 
+#[async_trait]
 impl Plugin for Csi {
     fn node_id(&self, scene: &Scene, spec: &VolumeSpec) -> Result<String, Failure> {
         controller::node_id(scene, spec)
     }
 
-    fn attach(&self, scene: &Scene, task: &Attach<'_>) -> Result<crate::csi::Context, Failure> {
-        controller::attach(scene, task)
+    async fn attach(&self, scene: &Scene, task: &Attach<'_>) -> Result<crate::csi::Context, Failure> {
+        controller::attach(scene, task).await
     }
 
-    fn detach(&self, scene: &Scene, spec: &VolumeSpec, node_id: &str) -> Result<(), Failure> {
-        controller::detach(scene, spec, node_id)
+    async fn detach(&self, scene: &Scene, spec: &VolumeSpec, node_id: &str) -> Result<(), Failure> {
+        controller::detach(scene, spec, node_id).await
     }
 
-    fn stage(&self, scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
+    async fn stage(&self, scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
         match task.spec.mode {
-            Mode::Filesystem => directory::stage(scene, task),
-            Mode::Block => device::stage(scene, task),
+            Mode::Filesystem => directory::stage(scene, task).await,
+            Mode::Block => device::stage(scene, task).await,
         }
     }
 
-    fn unstage(&self, scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
+    async fn unstage(&self, scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
         match spec.mode {
-            Mode::Filesystem => directory::unstage(scene, spec),
-            Mode::Block => device::unstage(scene, spec),
+            Mode::Filesystem => directory::unstage(scene, spec).await,
+            Mode::Block => device::unstage(scene, spec).await,
         }
     }
 
-    fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
+    async fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
         match task.spec.mode {
-            Mode::Filesystem => directory::publish(scene, task),
-            Mode::Block => device::publish(scene, task),
+            Mode::Filesystem => directory::publish(scene, task).await,
+            Mode::Block => device::publish(scene, task).await,
         }
     }
 
-    fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
+    async fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
         match task.slot.mode {
-            Mode::Filesystem => directory::unpublish(scene, task),
-            Mode::Block => device::unpublish(scene, task),
+            Mode::Filesystem => directory::unpublish(scene, task).await,
+            Mode::Block => device::unpublish(scene, task).await,
         }
     }
 
     /// C-113..C-115.
-    fn expand(&self, scene: &Scene, spec: &VolumeSpec, want: &Want, to_bytes: u64) -> Result<Option<u64>, Failure> {
+    async fn expand(
+        &self,
+        scene: &Scene,
+        spec: &VolumeSpec,
+        want: &Want,
+        to_bytes: u64,
+    ) -> Result<Option<u64>, Failure> {
         let call = Call::of(scene, want)?;
         let can = &call.registered.capabilities;
         if !can.expand {
@@ -129,7 +137,7 @@ impl Plugin for Csi {
             secrets: call.source.secrets(scene, Step::Expand)?,
         };
         let expanded = call.registered.driver.expand(request, call.deadline(scene));
-        scene.drivers.wait(expanded).map_err(|error| {
+        scene.drivers.call(expanded).await.map_err(|error| {
             let cause = match error.code {
                 windlass_csi::Code::FailedPrecondition => Some(Cause::InUse),
                 windlass_csi::Code::InvalidArgument | windlass_csi::Code::OutOfRange | windlass_csi::Code::NotFound => {

@@ -14,6 +14,7 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
+use async_trait::async_trait;
 use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
 use rustix::{
     fs::{AtFlags, FileType, Mode},
@@ -54,8 +55,9 @@ const HUGETLBFS: &str = "hugetlbfs";
 #[derive(Clone, Copy, Debug)]
 pub struct EmptyDir;
 
+#[async_trait]
 impl Plugin for EmptyDir {
-    fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
+    async fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
         let Some(source) = task.want.volume().and_then(|it| it.empty_dir.as_ref()) else {
             let text = format!("volume {} is no scratch space", task.want.detail.name);
             return Err(Failure::refused(Cause::Other, text));
@@ -63,7 +65,7 @@ impl Plugin for EmptyDir {
         Ok(set_up(scene, task, Marker::Own, &Medium::of(source)?)?.made)
     }
 
-    fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
+    async fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
         let mut marker = Marker::Own;
         if task.spec.plugin.as_str() == GIT_REPO {
             // A clone lay in scratch space and had a note of its own besides (P-305).

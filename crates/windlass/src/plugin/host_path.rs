@@ -8,6 +8,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use async_trait::async_trait;
 use k8s_openapi::api::core::v1::HostPathVolumeSource;
 use rustix::{
     fs::{Mode, OFlags},
@@ -21,8 +22,9 @@ use super::{Failure, Made, Plugin, Publish, Scene, Unpublish, Want, What, nothin
 #[derive(Clone, Copy, Debug)]
 pub struct HostPath;
 
+#[async_trait]
 impl Plugin for HostPath {
-    fn publish(&self, _: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
+    async fn publish(&self, _: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
         let Some(source) = source(task.want) else {
             let text = format!("volume {} is no path of the host", task.want.detail.name);
             return Err(Failure::refused(Cause::Other, text));
@@ -31,7 +33,7 @@ impl Plugin for HostPath {
         Ok(untouched(source.path.clone().into()))
     }
 
-    fn unpublish(&self, _: &Scene, _: &Unpublish<'_>) -> Result<(), Failure> {
+    async fn unpublish(&self, _: &Scene, _: &Unpublish<'_>) -> Result<(), Failure> {
         Ok(())
     }
 }
@@ -40,12 +42,13 @@ impl Plugin for HostPath {
 #[derive(Clone, Copy, Debug)]
 pub struct Image;
 
+#[async_trait]
 impl Plugin for Image {
-    fn publish(&self, _: &Scene, _: &Publish<'_>) -> Result<Made, Failure> {
+    async fn publish(&self, _: &Scene, _: &Publish<'_>) -> Result<Made, Failure> {
         Ok(untouched(PathBuf::new()))
     }
 
-    fn unpublish(&self, _: &Scene, _: &Unpublish<'_>) -> Result<(), Failure> {
+    async fn unpublish(&self, _: &Scene, _: &Unpublish<'_>) -> Result<(), Failure> {
         Ok(())
     }
 }

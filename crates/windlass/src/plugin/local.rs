@@ -17,6 +17,7 @@ use std::{
     sync::Arc,
 };
 
+use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{LocalVolumeSource, PersistentVolume, PersistentVolumeSpec};
 use windlass_core::{
     expand,
@@ -46,8 +47,9 @@ const MAPS: &str = "plugins/kubernetes.io~local-volume/volumeDevices";
 #[derive(Clone, Copy, Debug)]
 pub struct Local;
 
+#[async_trait]
 impl Plugin for Local {
-    fn stage(&self, scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
+    async fn stage(&self, scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
         let source = Source::of(task.want)?;
         match (task.spec.mode, source.look()?) {
             (Mode::Filesystem, Target::Device(number)) => device::stage(scene, task, &source, number),
@@ -56,14 +58,14 @@ impl Plugin for Local {
         }
     }
 
-    fn unstage(&self, scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
+    async fn unstage(&self, scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
         match spec.mode {
             Mode::Filesystem => device::unstage(scene, spec),
             Mode::Block => raw::unstage(scene, spec),
         }
     }
 
-    fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
+    async fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
         let source = Source::of(task.want)?;
         match (task.spec.mode, source.look()?) {
             (Mode::Filesystem, Target::Directory) => {
@@ -80,7 +82,7 @@ impl Plugin for Local {
         }
     }
 
-    fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
+    async fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
         match task.slot.mode {
             Mode::Filesystem => directory::unpublish(scene, task),
             Mode::Block => raw::unpublish(scene, task),
@@ -88,7 +90,13 @@ impl Plugin for Local {
     }
 
     /// P-150: a directory has no size of its own, and a raw device has its own already.
-    fn expand(&self, scene: &Scene, spec: &VolumeSpec, want: &Want, to_bytes: u64) -> Result<Option<u64>, Failure> {
+    async fn expand(
+        &self,
+        scene: &Scene,
+        spec: &VolumeSpec,
+        want: &Want,
+        to_bytes: u64,
+    ) -> Result<Option<u64>, Failure> {
         let source = Source::of(want)?;
         match (spec.mode, source.look()?) {
             (Mode::Filesystem, Target::Device(number)) => device::grow(scene, spec, &source, number)?,

@@ -8,6 +8,7 @@
 
 use std::{cell::Cell, time::SystemTime};
 
+use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Volume;
 use rustix::fs::Mode;
 use windlass_core::{
@@ -31,8 +32,9 @@ use crate::payload::{self, Surroundings};
 #[derive(Clone, Copy, Debug)]
 pub struct Written;
 
+#[async_trait]
 impl Plugin for Written {
-    fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
+    async fn publish(&self, scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
         let Some(volume) = task.want.volume() else {
             let text = format!("volume {} is none that is written", task.want.detail.name);
             return Err(Failure::refused(Cause::Other, text));
@@ -51,7 +53,7 @@ impl Plugin for Written {
         Ok(Made { refresh_at, ..scratch.made })
     }
 
-    fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
+    async fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
         empty_dir::tear_down(scene, task.home, task.slot, Marker::Wrapped, task.made, atomic_dir::is_ours)?;
         // P-129: also those of the pod's other volumes, which get new ones when they are next written.
         scene.tokens.forget(&PodUid::from(task.slot.pod.to_string().as_str()));

@@ -35,11 +35,29 @@ pub struct DriverStatus {
     /// What it can do on this node, in CSI's words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
+    /// How many of its operations are under way.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub operations_under_way: u64,
+    /// How many of its operations wait until others have ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub operations_waiting: u64,
     /// What is set for it, if anything is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<DriverSettings>,
     /// The volumes of this node that are its own, sorted.
     pub volumes: Vec<String>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// How many operations of a driver there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Operations {
+    pub(crate) under_way: usize,
+    /// Those that wait until others have ended.
+    pub(crate) waiting: usize,
 }
 
 /// What is set for a driver on this node; what is not is as for all drivers.
@@ -69,11 +87,12 @@ impl From<&csi::DriverSettings> for DriverSettings {
 }
 
 impl Driver {
-    /// A driver of this name, with what is set for it and the volumes that are its own.
+    /// A driver of this name, with what is set for it, what it is asked to do and the volumes that are its own.
     pub(crate) fn of(
         name: &str,
         registered: Option<&Registered>,
         settings: Option<&csi::DriverSettings>,
+        operations: Operations,
         volumes: Vec<String>,
     ) -> Self {
         let can = registered.map(|it| it.capabilities).unwrap_or_default();
@@ -94,6 +113,8 @@ impl Driver {
             volumes_max: info.and_then(|it| it.limit).map(u64::from),
             topology: info.map(|it| it.topology.clone()).unwrap_or_default(),
             capabilities: words.iter().filter(|(has, _)| *has).map(|(_, word)| (*word).to_owned()).collect(),
+            operations_under_way: operations.under_way as u64,
+            operations_waiting: operations.waiting as u64,
             settings: settings.map(DriverSettings::from),
             volumes,
         };

@@ -80,11 +80,11 @@ fn no_more_calls_of_a_driver_run_at_a_time_than_is_set(host: &Host) {
     let other = PodUid::from("uid-2");
     node.add_pod(pod_as("-2", "uid-2")).unwrap();
     run(async {
-        let of_driver = |node: &windlass::Node| {
-            let lanes = node.workers().lanes;
-            lanes.into_iter().find(|(lane, _)| lane.as_str().ends_with(NAME)).map(|(_, it)| (it.running, it.queued))
-        };
-        while of_driver(&node) != Some((1, 1)) {
+        loop {
+            let status = node.show_driver(NAME).await.unwrap().status;
+            if (status.operations_under_way, status.operations_waiting) == (1, 1) {
+                break;
+            }
             changes.next().await;
         }
     });

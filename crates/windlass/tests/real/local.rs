@@ -11,7 +11,7 @@ use windlass_core::{
     spec::Mode,
 };
 
-use crate::namespace::{Case, privileged};
+use crate::namespace::{Case, now, privileged};
 use claimed::Claim;
 
 crate::tests! {
@@ -326,8 +326,8 @@ fn what_was_staged_and_is_not_recorded_is_found_and_removed(case: &Case) {
     let (one, two) = ("kubernetes.io/local-volume/one", "kubernetes.io/local-volume/two");
     assert_eq!(names, [(one, Mode::Filesystem, false), (two, Mode::Block, false)]);
     for (spec, _) in &found {
-        Local.unstage(&case.scene, spec).unwrap();
-        Local.unstage(&case.scene, spec).unwrap();
+        now(Local.unstage(&case.scene, spec)).unwrap();
+        now(Local.unstage(&case.scene, spec)).unwrap();
     }
     assert_eq!(Local.staged(&case.scene).unwrap(), []);
     assert!(case.path(MOUNTS).exists() && case.path(MAPS).exists());
@@ -338,7 +338,7 @@ fn a_file_where_devices_are_mounted_survives(case: &Case) {
         let note = format!("{directory}/one/note");
         case.file(&note, "a user's");
         let (spec, _) = Local.staged(&case.scene).unwrap().into_iter().next_back().unwrap();
-        expect(&Local.unstage(&case.scene, &spec).unwrap_err(), Left::Something, &OBSTACLE, &note);
+        expect(&now(Local.unstage(&case.scene, &spec)).unwrap_err(), Left::Something, &OBSTACLE, &note);
         assert_eq!(case.read(&note), "a user's");
     }
     // A mount that is not of a device is not ours.
@@ -346,7 +346,7 @@ fn a_file_where_devices_are_mounted_survives(case: &Case) {
     drop(case.tmpfs(&format!("{MOUNTS}/one")));
     let (spec, proof) = Local.staged(&case.scene).unwrap().remove(0);
     assert!(proof.is_some());
-    expect(&Local.unstage(&case.scene, &spec).unwrap_err(), Left::Something, &OBSTACLE, "is not ours: tmpfs");
+    expect(&now(Local.unstage(&case.scene, &spec)).unwrap_err(), Left::Something, &OBSTACLE, "is not ours: tmpfs");
     assert!(case.mounted(&format!("{MOUNTS}/one")).is_some());
 }
 

@@ -4,7 +4,9 @@ use std::{
     io,
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
+    pin::pin,
     sync::{Arc, RwLock},
+    task::{Context, Poll, Waker},
 };
 
 use rustix::thread::UnshareFlags;
@@ -26,6 +28,14 @@ mod enter_namespace;
 
 use enter_namespace::{BASE, unshare};
 pub(crate) use enter_namespace::{enter, privileged};
+
+/// What this node does itself waits for nobody.
+pub(crate) fn now<T>(work: impl Future<Output = T>) -> T {
+    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(it) => it,
+        Poll::Pending => panic!("it waits for somebody"),
+    }
+}
 
 /// One test: a mount namespace that is its thread's alone (and of threads it starts), and a node whose root directory
 /// is in it.

@@ -18,7 +18,7 @@ use windlass_core::{
     spec::{self, Access, Phase, VolumeSpec},
 };
 
-use crate::namespace::Case;
+use crate::namespace::{Case, now};
 
 /// The uid of every pod.
 pub(crate) const POD: &str = "uid";
@@ -80,14 +80,14 @@ impl Volume {
     pub(crate) fn publish(&self, case: &Case, after: Earlier) -> Result<Made, Failure> {
         let Self { spec, slot, want, uid, access, kind: _ } = self;
         let home = &case.scene.layout.home(&slot.pod);
-        self.plugin()
-            .publish(&case.scene, &Publish { spec, slot, home, uid, want, access: *access, after, label: None })
+        let task = Publish { spec, slot, home, uid, want, access: *access, after, label: None };
+        now(self.plugin().publish(&case.scene, &task))
     }
 
     pub(crate) fn unpublish(&self, case: &Case, made: Option<&Made>) -> Result<(), Failure> {
         let Self { spec, slot, .. } = self;
         let home = &case.scene.layout.home(&slot.pod);
         let task = Unpublish { spec, slot, home, made, recorded: made.is_some() };
-        self.plugin().unpublish(&case.scene, &task)
+        now(self.plugin().unpublish(&case.scene, &task))
     }
 }

@@ -234,6 +234,8 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
         volumes_max: Some(8),
         topology: [("zone".to_owned(), "a".to_owned())].into(),
         capabilities: vec!["GET_VOLUME_STATS".into()],
+        operations_under_way: 3,
+        operations_waiting: 1,
         settings: Some(DriverSettings {
             controller: Some("/run/driver/controller.sock".into()),
             timeout_milliseconds: Some(30_000),

@@ -20,10 +20,11 @@ pub(super) fn node_id(scene: &Scene, spec: &VolumeSpec) -> Result<String, Failur
     Ok(scene.drivers.get(&id.driver)?.info.id)
 }
 
-pub(super) fn attach(scene: &Scene, task: &Attach<'_>) -> Result<Context, Failure> {
+pub(super) async fn attach(scene: &Scene, task: &Attach<'_>) -> Result<Context, Failure> {
     let source = Source::of(task.want)?;
     let driver = scene.drivers.controller(&source.id.driver)?;
-    let can = scene.drivers.wait(driver.controller_capabilities()).map_err(|error| failed(&error).nothing_left())?;
+    let can =
+        scene.drivers.call(driver.controller_capabilities()).await.map_err(|error| failed(&error).nothing_left())?;
     if !can.publish_unpublish {
         return Ok(Context::new());
     }
@@ -37,14 +38,15 @@ pub(super) fn attach(scene: &Scene, task: &Attach<'_>) -> Result<Context, Failur
         volume_context: source.attributes(),
     };
     let deadline = source.deadline().unwrap_or_else(|| scene.drivers.deadline(&source.id.driver));
-    let published = scene.drivers.wait(driver.controller_publish(request, deadline)).map_err(|error| failed(&error))?;
+    let published =
+        scene.drivers.call(driver.controller_publish(request, deadline)).await.map_err(|error| failed(&error))?;
     Ok(published.publish_context)
 }
 
-pub(super) fn detach(scene: &Scene, spec: &VolumeSpec, node_id: &str) -> Result<(), Failure> {
+pub(super) async fn detach(scene: &Scene, spec: &VolumeSpec, node_id: &str) -> Result<(), Failure> {
     let id = identified(spec)?;
     let driver = scene.drivers.controller(&id.driver)?;
-    let can = scene.drivers.wait(driver.controller_capabilities()).map_err(|error| failed(&error))?;
+    let can = scene.drivers.call(driver.controller_capabilities()).await.map_err(|error| failed(&error))?;
     if !can.publish_unpublish {
         return Ok(());
     }
@@ -55,7 +57,7 @@ pub(super) fn detach(scene: &Scene, spec: &VolumeSpec, node_id: &str) -> Result<
     };
     let request = ControllerUnpublishVolumeRequest { volume_id: id.handle.clone(), node_id: node_id.into(), secrets };
     let detached = driver.controller_unpublish(request, scene.drivers.deadline(&id.driver));
-    scene.drivers.wait(detached).map_err(|error| failed(&error))
+    scene.drivers.call(detached).await.map_err(|error| failed(&error))
 }
 
 fn identified(spec: &VolumeSpec) -> Result<Identified, Failure> {

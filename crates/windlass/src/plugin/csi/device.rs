@@ -63,7 +63,7 @@ fn write_note(scene: &Scene, call: &Call<'_>, name: &Name) -> Result<(), Failure
     Note::published(&call.source.id, &call.source.name, &scene.node, &call.attachment(scene)).write(&data)
 }
 
-pub(super) fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
+pub(super) async fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
     let call = Call::of(scene, task.want)?;
     let (source, can) = (&call.source, &call.registered.capabilities);
     let name = volume_name(task.spec).map_err(Failure::nothing_left)?;
@@ -83,11 +83,11 @@ pub(super) fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
         scene.layout.make(&below, PRIVATE).map_err(|error| undo(left_nothing(error)))?;
     }
     let staged = call.registered.driver.stage(request, call.deadline(scene));
-    scene.drivers.wait(staged).map_err(|error| undo(failed(&error)))?;
+    scene.drivers.call(staged).await.map_err(|error| undo(failed(&error)))?;
     staged_at(scene, path)
 }
 
-pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
+pub(super) async fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
     let call = Call::of(scene, task.want)?;
     let (source, can) = (&call.source, &call.registered.capabilities);
     let slot = task.slot;
@@ -115,7 +115,7 @@ pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure
     let below = devices().join(PUBLISH).join(name.as_path());
     scene.layout.make(&below, PRIVATE).map_err(|error| undo(left_nothing(error)))?;
     let published = call.registered.driver.publish(request, call.deadline(scene));
-    scene.drivers.wait(published).map_err(|error| undo(failed(&error)))?;
+    scene.drivers.call(published).await.map_err(|error| undo(failed(&error)))?;
     // From here on every error leaves the outcome open (C-106).
     let open = |failure: Failure| Failure { left: Left::Something, ..failure };
     map(scene, task, &call, &path).map_err(open)
@@ -134,7 +134,7 @@ fn map(scene: &Scene, task: &Publish<'_>, call: &Call<'_>, published: &Path) -> 
 }
 
 /// C-107.
-pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
+pub(super) async fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
     let slot = task.slot;
     let note = note(scene, &slot.name)?;
     let directory = scene.layout.find(&own(&slot.name).join("dev"))?;
@@ -150,7 +150,7 @@ pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failu
     drop(directory);
     let Some(id) = identify(note.as_ref(), task.spec, Some(slot)) else { return Ok(()) };
     let registered = scene.drivers.get(&id.driver)?;
-    take(scene, &registered, &id, &target(scene, slot))?;
+    take(scene, &registered, &id, &target(scene, slot)).await?;
     // With a driver that stages nothing there is no other end (C-105).
     match registered.capabilities.stage_unstage {
         true => Ok(()),
@@ -160,10 +160,10 @@ pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failu
 }
 
 /// Has the driver take away what it made visible for a pod.
-fn take(scene: &Scene, registered: &Registered, id: &Identified, path: &Path) -> Result<(), Failure> {
+async fn take(scene: &Scene, registered: &Registered, id: &Identified, path: &Path) -> Result<(), Failure> {
     let request = NodeUnpublishVolumeRequest { volume_id: id.handle.clone(), target_path: text(path)? };
     let unpublished = registered.driver.unpublish(request, scene.drivers.deadline(&id.driver));
-    scene.drivers.wait(unpublished).map_err(|error| failed(&error))?;
+    scene.drivers.call(unpublished).await.map_err(|error| failed(&error))?;
     match mounted(&scene.watch, path)? {
         Some(_) => Err(lied(&id.driver, format_args!("{} is still mounted", path.display()))),
         None => Ok(()),
@@ -177,7 +177,7 @@ fn is_mapped(scene: &Scene, name: &Name) -> Result<bool, Failure> {
 }
 
 /// C-108.
-pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
+pub(super) async fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
     let name = volume_name(spec)?;
     if is_mapped(scene, &name)? {
         let path = absolute(scene, &own(&name).join("dev"));
@@ -192,14 +192,14 @@ pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
         for pod in scene.layout.find(&below)?.map(|it| whole_file::names(&it)).transpose()?.unwrap_or_default() {
             let path = absolute(scene, &below.join(pod.as_path()));
             if mounted(&scene.watch, &path)?.is_some() {
-                take(scene, &registered, &id, &path)?;
+                take(scene, &registered, &id, &path).await?;
             }
         }
         if registered.capabilities.stage_unstage {
             let path = absolute(scene, &devices().join(STAGING).join(name.as_path()));
             let request = NodeUnstageVolumeRequest { volume_id: id.handle.clone(), staging_target_path: text(&path)? };
             let unstaged = registered.driver.unstage(request, scene.drivers.deadline(&id.driver));
-            scene.drivers.wait(unstaged).map_err(|error| failed(&error))?;
+            scene.drivers.call(unstaged).await.map_err(|error| failed(&error))?;
         }
     }
     tidy(scene, &name)

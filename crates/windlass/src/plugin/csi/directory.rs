@@ -44,7 +44,7 @@ pub(super) fn target(scene: &Scene, slot: &Slot) -> PathBuf {
     absolute(scene, &slot.path().join(PUBLISHED))
 }
 
-pub(super) fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
+pub(super) async fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
     let call = Call::of(scene, task.want)?;
     let (source, can) = (&call.source, &call.registered.capabilities);
     let path = staging(scene, &source.id).map_err(left_nothing)?;
@@ -65,11 +65,11 @@ pub(super) fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
     }
     Note::staged(&source.id).labelled(task.label).write(&directory).map_err(undo)?;
     let staged = call.registered.driver.stage(request, call.deadline(scene));
-    scene.drivers.wait(staged).map_err(|error| undo(failed(&error)))?;
+    scene.drivers.call(staged).await.map_err(|error| undo(failed(&error)))?;
     staged_at(scene, path)
 }
 
-pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
+pub(super) async fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
     let Some(id) = Identified::of_spec(spec, None) else { return Ok(()) };
     let (above, name) = stage_directory(&id)?;
     let path = staging(scene, &id)?;
@@ -77,7 +77,7 @@ pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
     // No pod has it, but a call that nobody waited for any more may have given it to one after it was taken away.
     for slot in elsewhere(scene, &path)?.iter().filter_map(|it| published_at(scene, it)) {
         if !is_of_another(scene, &slot, &id)? {
-            take(scene, &registered, &id, &slot)?;
+            take(scene, &registered, &id, &slot).await?;
         }
     }
     // C-93: what is bound anywhere else is in use by somebody whom the engine does not know.
@@ -89,7 +89,7 @@ pub(super) fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
     if registered.capabilities.stage_unstage {
         let request = NodeUnstageVolumeRequest { volume_id: id.handle.clone(), staging_target_path: text(&path)? };
         let unstaged = registered.driver.unstage(request, scene.drivers.deadline(&id.driver));
-        scene.drivers.wait(unstaged).map_err(|error| failed(&error))?;
+        scene.drivers.call(unstaged).await.map_err(|error| failed(&error))?;
     }
     tidy(scene, &above, &name, STAGED).map_err(|failure| still_there(&id, failure))
 }
@@ -128,16 +128,16 @@ fn is_of_another(scene: &Scene, slot: &Slot, id: &Identified) -> Result<bool, Fa
 }
 
 /// Has the driver take a volume from a pod, and takes away what is beside it (C-92).
-fn take(scene: &Scene, registered: &Registered, id: &Identified, slot: &Slot) -> Result<(), Failure> {
+async fn take(scene: &Scene, registered: &Registered, id: &Identified, slot: &Slot) -> Result<(), Failure> {
     let target_path = text(&target(scene, slot))?;
     let request = NodeUnpublishVolumeRequest { volume_id: id.handle.clone(), target_path };
     // Also if nothing is there: the driver may have something elsewhere.
     let unpublished = registered.driver.unpublish(request, scene.drivers.deadline(&id.driver));
-    scene.drivers.wait(unpublished).map_err(|error| failed(&error))?;
+    scene.drivers.call(unpublished).await.map_err(|error| failed(&error))?;
     tidy(scene, &slot.parent(), &slot.name, PUBLISHED).map_err(|failure| still_there(id, failure))
 }
 
-pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
+pub(super) async fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure> {
     let call = Call::of(scene, task.want)?;
     let (source, can, object) = (&call.source, &call.registered.capabilities, call.object.as_deref());
     // Before anything is asked of the driver: a group that is none must not be told of a volume that is there.
@@ -175,7 +175,7 @@ pub(super) fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, Failure
     let note = Note::published(&source.id, &source.name, &scene.node, &call.attachment(scene));
     note.living(source.life()).labelled(task.label).write(&directory).map_err(undo)?;
     let published = call.registered.driver.publish(request, call.deadline(scene));
-    scene.drivers.wait(published).map_err(|error| undo(failed(&error)))?;
+    scene.drivers.call(published).await.map_err(|error| undo(failed(&error)))?;
     let Some(mount) = mounted(&scene.watch, &path)? else {
         return Err(lied(&source.id.driver, format_args!("nothing is mounted at {}", path.display())));
     };
@@ -197,9 +197,9 @@ fn open(directory: &Place, mount: &Mount) -> Result<Place, Failure> {
     }
 }
 
-pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
+pub(super) async fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
     match identify(note(scene, task.slot)?.as_ref(), task.spec, Some(task.slot)) {
-        Some(id) => take(scene, &scene.drivers.get(&id.driver)?, &id, task.slot),
+        Some(id) => take(scene, &scene.drivers.get(&id.driver)?, &id, task.slot).await,
         // Of what nothing is known, only what is windlass's own can go; anything else is in the way, and is named.
         None => tidy(scene, &task.slot.parent(), &task.slot.name, PUBLISHED),
     }

@@ -24,7 +24,7 @@ use windlass_core::{
 };
 use windlass_linux::table::Watch;
 
-use crate::namespace::Case;
+use crate::namespace::{Case, now};
 
 /// The name of the volume unless a test needs two.
 pub(crate) const VOLUME: &str = "pv";
@@ -151,13 +151,13 @@ impl Claimed {
 
     pub(crate) fn stage(&self) -> Result<Made, Failure> {
         let Self { spec, want, access, .. } = self;
-        Local.stage(&self.scene, &Stage { spec, want, access: *access, after: Earlier::Nothing, label: None })
+        now(Local.stage(&self.scene, &Stage { spec, want, access: *access, after: Earlier::Nothing, label: None }))
     }
 
     pub(crate) fn publish(&self, after: Earlier) -> Result<Made, Failure> {
         let Self { spec, slot, want, uid, access, .. } = self;
         let home = &self.scene.layout.home(&slot.pod);
-        Local.publish(&self.scene, &Publish { spec, slot, home, uid, want, access: *access, after, label: None })
+        now(Local.publish(&self.scene, &Publish { spec, slot, home, uid, want, access: *access, after, label: None }))
     }
 
     /// Stages and publishes for the first time.
@@ -169,15 +169,15 @@ impl Claimed {
     pub(crate) fn unpublish(&self, made: Option<&Made>) -> Result<(), Failure> {
         let Self { spec, slot, .. } = self;
         let home = &self.scene.layout.home(&slot.pod);
-        Local.unpublish(&self.scene, &Unpublish { spec, slot, home, made, recorded: made.is_some() })
+        now(Local.unpublish(&self.scene, &Unpublish { spec, slot, home, made, recorded: made.is_some() }))
     }
 
     pub(crate) fn unstage(&self) -> Result<(), Failure> {
-        Local.unstage(&self.scene, &self.spec)
+        now(Local.unstage(&self.scene, &self.spec))
     }
 
     pub(crate) fn expand(&self, to_bytes: u64) -> Result<Option<u64>, Failure> {
-        Local.expand(&self.scene, &self.spec, &self.want, to_bytes)
+        now(Local.expand(&self.scene, &self.spec, &self.want, to_bytes))
     }
 
     /// The volume's place in the pod, below the test's directory.
