@@ -2,7 +2,7 @@
 //!
 //! New contents are written beside the file and renamed over it. With [`Survives::PowerLoss`] they and the directory
 //! are synced too, so that they are there after whatever happens next; with [`Survives::Crash`] they outlive this
-//! process but perhaps not the machine, which is a hundred times faster on a disk.
+//! process but perhaps not the machine, which is a hundred times faster on a disk. [`Survives::CrashWhole`] is in between.
 //!
 //! For contents that tell themselves where they end there is a cheaper way: a file is [begun](begin), and more is
 //! [added](Begun::add) to it.
@@ -108,6 +108,8 @@ impl Error {
 pub enum Survives {
     /// The end of this process, however sudden.
     Crash,
+    /// The same; and after the end of the machine it is as it was before, or whole.
+    CrashWhole,
     /// The end of the machine too.
     PowerLoss,
 }
@@ -180,7 +182,7 @@ fn replace(
         }
         before(Step::Write);
         write_all(&file, contents)?;
-        if survives == Survives::PowerLoss {
+        if survives != Survives::Crash {
             before(Step::SyncFile);
             rustix::fs::fsync(&file)?;
         }
@@ -219,7 +221,7 @@ pub fn begin(directory: &Place, name: &Name, contents: &[u8], survives: Survives
     };
     let written = write_all(&file, contents).and_then(|()| match survives {
         Survives::Crash => Ok(()),
-        Survives::PowerLoss => rustix::fs::fsync(&file),
+        Survives::CrashWhole | Survives::PowerLoss => rustix::fs::fsync(&file),
     });
     if let Err(source) = written {
         let _ = rustix::fs::unlinkat(directory, name.as_path(), AtFlags::empty());
@@ -414,7 +416,7 @@ mod tests {
     #[test]
     fn an_end_at_any_step_leaves_the_old_contents_or_the_new() {
         struct Ended;
-        for survives in [Survives::Crash, Survives::PowerLoss] {
+        for survives in [Survives::Crash, Survives::CrashWhole, Survives::PowerLoss] {
             let mut seen = Vec::new();
             for end_at in 0.. {
                 let directory = tempfile::tempdir().unwrap();
@@ -448,6 +450,7 @@ mod tests {
             }
             let steps: &[Step] = match survives {
                 Survives::Crash => &[Step::Make, Step::Write, Step::Rename],
+                Survives::CrashWhole => &[Step::Make, Step::Write, Step::SyncFile, Step::Rename],
                 Survives::PowerLoss => &[Step::Make, Step::Write, Step::SyncFile, Step::Rename, Step::SyncDirectory],
             };
             assert_eq!(seen, steps);

@@ -8,8 +8,9 @@
 //! A job that has run for long no longer works, it waits. It is counted as slow, it keeps its thread, and its lane
 //! goes on without it. Whoever starts a job keeps its deadline and shows that it hangs; here nothing is given up.
 //!
-//! With nothing to do nothing wakes up (promise I-8). Idle threads wait without a time-out. While jobs are queued in a
-//! lane that is full, and only then, one thread waits for the moment when the lane's oldest job becomes slow.
+//! With nothing to do nothing wakes up (promise I-8). A few idle threads wait without a time-out; those that many jobs at once
+//! have left over wait for a moment and end. While jobs are queued in a lane that is full, and only then, one thread waits for
+//! the moment when the lane's oldest job becomes slow.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -182,6 +183,9 @@ pub struct LaneCounts {
 /// How many idle threads are kept. Each costs memory for as long as there is nothing to do, and starting another costs less
 /// than a mount, so this is few: what one pod needs.
 const IDLE_MAX: usize = 4;
+
+/// How long other threads wait for more to do before they end.
+const LINGER: Duration = Duration::from_millis(50);
 
 /// Threads that do jobs. Clones are handles to the same threads; without a handle they are [stopped](Self::stop).
 ///
@@ -394,7 +398,18 @@ impl Shared {
                     None => state.idle -= 1,
                 }
             } else {
-                break;
+                // Many came at once, and more may: starting threads for them anew costs as much as what they do.
+                state.idle += 1;
+                let wait = |state: &mut State| state.woken == 0 && !state.stopped;
+                let waited = self.work.wait_timeout_while(state, LINGER, wait);
+                (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                match state.woken.checked_sub(1) {
+                    Some(left) => state.woken = left,
+                    None => {
+                        state.idle -= 1;
+                        break;
+                    }
+                }
             }
         }
         state.threads -= 1;

@@ -52,7 +52,7 @@ pub struct DriverSettings {
     pub controller: Option<PathBuf>,
     /// How long one of its calls may take, if not as long as those of other drivers.
     pub deadline: Option<Duration>,
-    /// How many of its calls are made at a time, if not as many as of other drivers.
+    /// How many of its calls are under way at a time, if not 256.
     pub calls_at_once: Option<NonZeroUsize>,
 }
 

@@ -3,8 +3,10 @@
 //! Volumes that are files below the root and nothing else share a lane for being made, because they are held up by the same
 //! file systems if by any. To make them keeps a processor busy, so there are not more at a time than processors. To take
 //! them away is mostly to wait for the kernel, which lets no unmount return before all processors have noticed, so of
-//! those many run at a time. Whatever may wait for others has a lane for each of its types, and drivers one each: their
-//! calls do little here but wait, so there the driver is to say how many it can do at a time, up to a limit.
+//! those many run at a time. Whatever may wait for others has a lane for each of its types, and drivers one each.
+//!
+//! An operation that waits for a driver has no thread, so how many of a driver are under way at a time is counted apart from
+//! threads: as many as it is said to stand.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},

@@ -27,6 +27,7 @@ tests! {
     a_call_takes_no_longer_than_is_set_for_its_driver,
     a_call_takes_no_longer_than_its_volume_says,
     no_more_calls_of_a_driver_run_at_a_time_than_is_set,
+    calls_that_hang_have_no_thread,
 }
 
 fn a_call_takes_no_longer_than_is_set_for_its_driver(host: &Host) {
@@ -93,6 +94,40 @@ fn no_more_calls_of_a_driver_run_at_a_time_than_is_set(host: &Host) {
     drop(driver);
     let _driver = Driver::start(host, &memory);
     for pod in [&uid(), &other] {
+        run(node.ready(pod)).unwrap();
+        node.remove_pod(pod);
+    }
+    settle(&node);
+    host.end(node);
+}
+
+/// I-6: however many calls a driver lets hang, threads are left for everything else.
+fn calls_that_hang_have_no_thread(host: &Host) {
+    const COUNT: usize = 40;
+    let memory = Memory::new();
+    let driver = Driver::start(host, &memory);
+    let node = host.node_set(DriverSettings::default());
+    node.complete();
+    let arrivals = memory.arrivals();
+    let mut pods = Vec::new();
+    for number in 0..COUNT {
+        let (suffix, uid) = (format!("-{number}"), format!("uid-{number}"));
+        memory.plan("NodeStageVolume", Fault::NeverDone);
+        give_as(&node, &suffix, &format!("hangs-{number}"), "1Gi");
+        node.add_pod(pod_as(&suffix, &uid)).unwrap();
+        assert_eq!(arrivals.recv(), Ok("NodeStageVolume"));
+        pods.push(PodUid::from(uid.as_str()));
+    }
+    let status = run(node.show_driver(NAME)).unwrap().status;
+    assert_eq!((status.operations_under_way, status.operations_waiting), (COUNT as u64, 0));
+    // A thread that has sent a call lets go of it a moment later.
+    while node.workers().lanes.keys().any(|it| it.as_str().ends_with(NAME)) {
+        std::thread::yield_now();
+    }
+    // The connection ends, and with it the calls that hang.
+    drop(driver);
+    let _driver = Driver::start(host, &memory);
+    for pod in &pods {
         run(node.ready(pod)).unwrap();
         node.remove_pod(pod);
     }

@@ -63,7 +63,7 @@ pub(super) async fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failu
         let point = Name::new("mount point", STAGED).map_err(left_nothing)?;
         directory.add_directory(&point, PRIVATE).map_err(|error| undo(error.into()))?;
     }
-    Note::staged(&source.id).labelled(task.label).write(&directory).map_err(undo)?;
+    Note::staged(&source.id).labelled(task.label).write(&directory, task.after).map_err(undo)?;
     let staged = call.registered.driver.stage(request, call.deadline(scene));
     scene.drivers.call(staged).await.map_err(|error| undo(failed(&error)))?;
     staged_at(scene, path)
@@ -173,7 +173,7 @@ pub(super) async fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, F
     let undo =
         |failure: Failure| undo(task.after, failure, || tidy(scene, &task.slot.parent(), &task.slot.name, PUBLISHED));
     let note = Note::published(&source.id, &source.name, &scene.node, &call.attachment(scene));
-    note.living(source.life()).labelled(task.label).write(&directory).map_err(undo)?;
+    note.living(source.life()).labelled(task.label).write(&directory, task.after).map_err(undo)?;
     let published = call.registered.driver.publish(request, call.deadline(scene));
     scene.drivers.call(published).await.map_err(|error| undo(failed(&error)))?;
     let Some(mount) = mounted(&scene.watch, &path)? else {
@@ -198,7 +198,9 @@ fn open(directory: &Place, mount: &Mount) -> Result<Place, Failure> {
 }
 
 pub(super) async fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
-    match identify(note(scene, task.slot)?.as_ref(), task.spec, Some(task.slot)) {
+    // What was made in this boot was made of this volume; of anything else the note beside it knows more.
+    let note = if task.made.is_some() { None } else { note(scene, task.slot)? };
+    match identify(note.as_ref(), task.spec, Some(task.slot)) {
         Some(id) => take(scene, &scene.drivers.get(&id.driver)?, &id, task.slot).await,
         // Of what nothing is known, only what is windlass's own can go; anything else is in the way, and is named.
         None => tidy(scene, &task.slot.parent(), &task.slot.name, PUBLISHED),

@@ -28,7 +28,9 @@ fn digest<const N: usize>(parts: [&str; N]) -> String {
     for part in parts {
         context.update(part.as_bytes());
     }
-    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    let digest = context.finish();
+    let digits = digest.as_ref().iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits.filter_map(|it| char::from_digit(it.into(), 16)).collect()
 }
 
 /// The driver of a volume and what the driver calls it.

@@ -1,10 +1,12 @@
 //! `vol_data.json`: what the kubelet notes beside a volume, so that it can be taken away when nothing else is known (C-76).
 //!
 //! windlass writes it as the kubelet does, for a kubelet that takes over, and reads what a kubelet wrote. It is written
-//! whole or not at all, and not again if it says the same already (W-4).
+//! whole or not at all, and not again if it says the same already (W-4). After a loss of power it may be missing: the record,
+//! which is written before, is not.
 
 use std::collections::BTreeMap;
 
+use windlass_core::operation::Earlier;
 use windlass_linux::{
     name::Name,
     safe_path::Place,
@@ -68,15 +70,16 @@ impl Note {
         self.0.get("specVolID").map(String::as_str)
     }
 
-    /// Writes it into a directory, unless it is there already.
-    pub(super) fn write(&self, directory: &Place) -> Result<(), Failure> {
+    /// Writes it into a directory, unless it is there already. Where nothing came before it is not looked for.
+    pub(super) fn write(&self, directory: &Place, after: Earlier) -> Result<(), Failure> {
         let mut text = serde_json::to_vec(&self.0).map_err(|error| Failure::open(&error))?;
         text.push(b'\n');
         let name = name()?;
-        if whole_file::read(directory, &name, BYTES_MAX).is_ok_and(|it| it.as_ref() == Some(&text)) {
+        let is_there = || whole_file::read(directory, &name, BYTES_MAX).is_ok_and(|it| it.as_ref() == Some(&text));
+        if after != Earlier::Nothing && is_there() {
             return Ok(());
         }
-        Ok(whole_file::write_readable(directory, &name, &text, Survives::PowerLoss)?)
+        Ok(whole_file::write_readable(directory, &name, &text, Survives::CrashWhole)?)
     }
 
     /// The note in a directory. One that makes no sense counts as none: what is recorded elsewhere tells as much.
@@ -111,7 +114,7 @@ mod tests {
     fn a_note_is_flat_sorted_and_ends_with_a_line() {
         let (directory, place) = place();
         let note = Note::published(&source(), "pv-1", "node-1", "csi-x").living("Persistent").labelled(None);
-        note.write(&place).unwrap();
+        note.write(&place, Earlier::Nothing).unwrap();
         let path = directory.path().join(FILE);
         assert_eq!(
             std::fs::read_to_string(&path).unwrap(),
@@ -127,11 +130,11 @@ mod tests {
     fn a_note_that_says_the_same_is_not_written_again() {
         let (directory, place) = place();
         let inode = || std::fs::metadata(directory.path().join(FILE)).unwrap().ino();
-        Note::staged(&source()).write(&place).unwrap();
+        Note::staged(&source()).write(&place, Earlier::Nothing).unwrap();
         let first = inode();
-        Note::staged(&source()).write(&place).unwrap();
+        Note::staged(&source()).write(&place, Earlier::Success).unwrap();
         assert_eq!(inode(), first);
-        Note::staged(&source()).labelled(Some("l")).write(&place).unwrap();
+        Note::staged(&source()).labelled(Some("l")).write(&place, Earlier::Success).unwrap();
         assert_ne!(inode(), first);
     }
 
