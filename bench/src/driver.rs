@@ -22,6 +22,7 @@ use anyhow::Context;
 use clap::Args;
 use rustix::mount::{MountFlags, mount};
 use serde::{Deserialize, Serialize};
+use windlass_csi::registration_socket;
 
 pub(crate) use process::Driver;
 
@@ -129,7 +130,7 @@ impl Serve {
         let manner = Manner { staging, delay: Duration::from_millis(self.delay.into()) };
         let endpoint = self.directory.join("csi.sock");
         // Whoever finds the second can use the first.
-        let listeners = [bind(&endpoint)?, bind(&self.registry.join(format!("{NAME}-reg.sock")))?];
+        let listeners = [bind(&endpoint)?, bind(&self.registry.join(registration_socket(NAME)))?];
         let service = Service { state: state.clone(), volumes: volumes.into(), endpoint, manner };
         std::thread::Builder::new().name("serve".into()).spawn(move || {
             if let Err(error) = service.serve(listeners) {

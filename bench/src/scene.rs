@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use crate::{
     child::{Child, Parts},
-    driver::{Manner, Staging},
+    driver::{self, Manner, Staging},
     namespace::{Disk, Stage},
     protocol::{Changed, Command, Figures},
     system::System,
+    volumes::Volumes,
 };
 
 /// Something that systems are measured at.
@@ -176,24 +177,34 @@ impl Scene {
         names.into_iter().map(|it| it + suffix).collect()
     }
 
-    /// What a system is told when it is started.
-    fn options(&self) -> Vec<String> {
+    /// The volumes of the driver that does next to nothing, where pods have those.
+    fn volumes(&self) -> Option<Volumes> {
         match self {
-            Self::AloneByDefault { .. } => vec!["--wait-before-removal".into()],
-            Self::CsiAlone { count: volumes }
-            | Self::CsiBurst { pods: volumes }
-            | Self::CsiSlow { pods: volumes, .. }
-            | Self::CsiUnstaged { pods: volumes } => {
-                // One more, for the first.
-                vec!["--csi-volumes".into(), (volumes + 1).to_string()]
-            }
-            _ => Vec::new(),
+            Self::CsiAlone { count: pods }
+            | Self::CsiBurst { pods }
+            | Self::CsiSlow { pods, .. }
+            | Self::CsiUnstaged { pods } => Some(Volumes::of_any_name(driver::NAME, csi::volumes(*pods))),
+            _ => None,
         }
+    }
+
+    /// What a system is told when it is started.
+    fn options(&self, stage: &Stage) -> anyhow::Result<Vec<String>> {
+        let mut options = Vec::new();
+        if let Self::AloneByDefault { .. } = self {
+            options.push("--wait-before-removal".into());
+        }
+        if let Some(volumes) = self.volumes() {
+            let file = stage.volumes();
+            volumes.write(&file)?;
+            options.extend(["--csi-volumes".into(), file.display().to_string()]);
+        }
+        Ok(options)
     }
 
     /// Has a system play it.
     pub(crate) fn play(&self, system: System, stage: &Stage, patience: Duration) -> anyhow::Result<Given> {
-        let options = self.options();
+        let options = self.options(stage)?;
         let mut child = Child::start(system, stage.places(), &options, patience)?;
         child.ask(&Command::Start)?;
         // In the order of the works; what a system cannot be measured at is left out.

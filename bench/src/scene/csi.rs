@@ -13,6 +13,11 @@ use crate::{
     times::{milliseconds, percentiles},
 };
 
+/// How many volumes there are for so many pods: one more, for the first.
+pub(super) fn volumes(pods: usize) -> usize {
+    pods + 1
+}
+
 /// Starts a driver, and has the system see to the first of its volumes: after that it knows all that it asks only once.
 fn start(child: &mut Child, stage: &Stage, manner: Manner) -> anyhow::Result<Driver> {
     let mut driver = Driver::start(&stage.driver(), &stage.places().registry(), manner)?;

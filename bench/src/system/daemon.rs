@@ -17,6 +17,7 @@ use crate::{
     process::Process,
     protocol::{Answer, Changed, Command, Figures, Serves},
     times::{self, Alone, Stretch, milliseconds, percentiles},
+    volumes::Volumes,
 };
 
 use self::running::Running;
@@ -25,8 +26,8 @@ pub(crate) struct Daemon {
     places: Places,
     program: PathBuf,
     removal_delay: Option<&'static str>,
-    /// How many volumes of a CSI driver there are, if pods have those.
-    csi_volumes: Option<usize>,
+    /// The volumes of a CSI driver, if pods have those.
+    volumes: Option<Volumes>,
     running: Option<Running>,
     pods: usize,
     prepared: Option<Changed>,
@@ -42,13 +43,13 @@ impl Daemon {
         places: Places,
         program: PathBuf,
         removal_delay: Option<&'static str>,
-        csi_volumes: Option<usize>,
+        volumes: Option<Volumes>,
     ) -> anyhow::Result<Self> {
         for directory in ["manifests", "prepared"] {
             let path = places.root.join(directory);
             fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
         }
-        Ok(Self { places, program, removal_delay, csi_volumes, running: None, pods: 0, prepared: None })
+        Ok(Self { places, program, removal_delay, volumes, running: None, pods: 0, prepared: None })
     }
 
     fn start(&mut self) -> anyhow::Result<&mut Running> {
@@ -71,7 +72,7 @@ impl Daemon {
     }
 
     fn prepare_pod(&self, index: usize, labels: Option<u32>) -> anyhow::Result<()> {
-        let pod = if self.csi_volumes.is_some() { pods::pod_with_claim(index) } else { pods::pod(index, labels) };
+        let pod = if self.volumes.is_some() { pods::pod_with_claim(index) } else { pods::pod(index, labels) };
         self.prepare(&file(index), &pod)
     }
 
@@ -82,10 +83,8 @@ impl Daemon {
     /// Puts everything into force that pods name.
     fn put_objects(&self) -> anyhow::Result<()> {
         let mut objects = vec![(SETTINGS.to_owned(), pods::config_map(0)), (KEYS.to_owned(), pods::secret(0))];
-        if let Some(volumes) = self.csi_volumes {
-            objects.push(("driver.json".into(), pods::driver()));
-            objects.extend((0..volumes).map(|it| (format!("volume-{it}.json"), pods::persistent_volume(it))));
-            objects.extend((0..volumes).map(|it| (format!("claim-{it}.json"), pods::claim(it))));
+        if let Some(volumes) = &self.volumes {
+            objects.extend(volumes.manifests().into_iter().map(|(name, it)| (name + ".json", it)));
         }
         for (name, object) in objects {
             self.prepare(&name, &object)?;

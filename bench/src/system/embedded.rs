@@ -18,12 +18,13 @@ use crate::{
     process::Process,
     protocol::{Answer, Changed, Command, Serves},
     times::{self, Alone, Stretch, percentiles},
+    volumes::Volumes,
 };
 
 pub(crate) struct Embedded {
     places: Places,
-    /// How many volumes of a CSI driver there are, if pods have those.
-    csi_volumes: Option<usize>,
+    /// The volumes of a CSI driver, if pods have those.
+    volumes: Option<Volumes>,
     runtime: Runtime,
     node: Option<Node>,
     pods: Vec<PodUid>,
@@ -44,15 +45,15 @@ enum Goal {
 }
 
 impl Embedded {
-    pub(crate) fn new(places: Places, csi_volumes: Option<usize>) -> anyhow::Result<Self> {
+    pub(crate) fn new(places: Places, volumes: Option<Volumes>) -> anyhow::Result<Self> {
         // The node works on threads of its own; this runtime only waits for it.
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        Ok(Self { places, csi_volumes, runtime, node: None, pods: Vec::new(), prepared: None })
+        Ok(Self { places, volumes, runtime, node: None, pods: Vec::new(), prepared: None })
     }
 
     fn start(&mut self) -> anyhow::Result<Node> {
         let mut builder = Node::builder(self.places.node()).runtime_directory(&self.places.run).give_memory_back();
-        if self.csi_volumes.is_some() {
+        if self.volumes.is_some() {
             builder = builder.driver_registry(self.places.registry());
         }
         let node = builder.node_name("node-1").start().context("start the node")?;
@@ -68,17 +69,14 @@ impl Embedded {
     fn give_objects(&self, node: &Node) -> anyhow::Result<()> {
         node.update_object(pods::config_map_object(0)?);
         node.update_object(pods::secret_object(0)?);
-        let Some(volumes) = self.csi_volumes else { return Ok(()) };
-        node.update_object(pods::driver_object()?);
-        for index in 0..volumes {
-            node.update_object(pods::persistent_volume_object(index)?);
-            node.update_object(pods::claim_object(index)?);
+        for object in self.volumes.iter().map(Volumes::objects).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
+            node.update_object(object);
         }
         Ok(())
     }
 
     fn pod(&self, index: usize, labels: Option<u32>) -> serde_json::Result<Pod> {
-        if self.csi_volumes.is_some() { pods::pod_with_claim_object(index) } else { pods::pod_object(index, labels) }
+        if self.volumes.is_some() { pods::pod_with_claim_object(index) } else { pods::pod_object(index, labels) }
     }
 
     /// The pods of a burst, made before anything is measured.
