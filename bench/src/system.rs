@@ -72,6 +72,11 @@ pub(crate) fn windlass() -> anyhow::Result<PathBuf> {
     built(std::env::current_exe().context("find this program")?.with_file_name("windlass"))
 }
 
+/// The program of the CSI driver that has something to do, which is built beside this one too.
+pub(crate) fn windlass_loop() -> anyhow::Result<PathBuf> {
+    built(std::env::current_exe().context("find this program")?.with_file_name("windlass-loop"))
+}
+
 /// The kubelet's program, which is built where the results go.
 fn kubelet() -> anyhow::Result<PathBuf> {
     built(output()?.join("kubelet"))

@@ -11,6 +11,7 @@ use k8s_openapi::api::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, from_value, json};
 use windlass::memory::Object;
+use windlass_csi::proto::csi;
 
 /// What volumes are said to have: the least that `windlass-loop` makes.
 const CAPACITY: &str = "8Mi";
@@ -98,4 +99,13 @@ fn claim(index: usize) -> Value {
         },
         "status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": CAPACITY}},
     })
+}
+
+/// A directory for one node, as everybody else asks for it.
+pub(crate) fn capability() -> csi::VolumeCapability {
+    use csi::volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode};
+    csi::VolumeCapability {
+        access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }),
+        access_type: Some(AccessType::Mount(MountVolume::default())),
+    }
 }

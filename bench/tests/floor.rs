@@ -150,7 +150,8 @@ fn called(test: &str, options: &[&str]) -> Result<(), Failed> {
         let (directory, registry) = (base.join("driver"), base.join("root/node/plugins_registry"));
         let arguments = [&["driver"], options].concat();
         let mut driver = Process::start(&arguments, &[("--directory", &directory), ("--registry", &registry)])?;
-        driver.ask(r#""now""#)?;
+        // It says when it is there.
+        driver.answers.read_line(&mut String::new())?;
         system.ask(r#"{"command":"one","count":1}"#)?;
         driver.ask(r#""settled""#)?;
         system.ask(r#"{"command":"one","count":3,"first":1}"#)?;

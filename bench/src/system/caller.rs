@@ -22,7 +22,7 @@ use crate::{
     process::Process,
     protocol::{Answer, Command, Serves},
     times::{self, Alone, PATIENCE, Stretch, percentiles},
-    volumes::Volumes,
+    volumes::{Volumes, capability},
 };
 
 /// Numbers of volumes at a time to choose from.
@@ -102,15 +102,6 @@ impl Calls {
             }
         }
         Ok(())
-    }
-}
-
-/// A directory for one node, as everybody else asks for it.
-fn capability() -> csi::VolumeCapability {
-    use csi::volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode};
-    csi::VolumeCapability {
-        access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }),
-        access_type: Some(AccessType::Mount(MountVolume::default())),
     }
 }
 
@@ -236,6 +227,8 @@ impl Serves for Caller {
             Command::Cost => Ok(Answer::all(times::cost(Process::Own)?)),
             Command::Start | Command::Leave => Ok(Answer::nothing()),
             Command::Up { labels: true, .. }
+            | Command::Want { .. }
+            | Command::Await { .. }
             | Command::Restart { .. }
             | Command::Idle { .. }
             | Command::Prepare { .. }

@@ -134,6 +134,22 @@ impl Daemon {
         Ok(Answer::all(figures))
     }
 
+    fn want(&mut self, count: usize) -> anyhow::Result<Answer> {
+        self.prepare_pods(count, None)?;
+        self.pods = count;
+        self.put_all(count)?;
+        Ok(Answer::nothing())
+    }
+
+    fn awaited(&mut self, began: Instant) -> anyhow::Result<Answer> {
+        let count = self.pods;
+        let times = self.running()?.watch.all_ready(count, began)?;
+        let mut figures = Figures { wall_ms: Some(milliseconds(began.elapsed())), ..Figures::default() };
+        percentiles(&mut figures, times);
+        self.process()?.memory(&mut figures)?;
+        Ok(Answer::all(figures))
+    }
+
     fn down(&mut self) -> anyhow::Result<Answer> {
         let emptied = Emptied::watch(&self.places.pods())?;
         let stretch = Stretch::begin(self.process()?)?;
@@ -195,6 +211,8 @@ impl Serves for Daemon {
             Command::Restart { pods } => self.restart(pods),
             Command::One { count, first } => self.one(first, count),
             Command::Up { pods, labels } => self.up(pods, labels),
+            Command::Want { pods } => self.want(pods),
+            Command::Await { since } => self.awaited(since.instant()?),
             Command::Down => self.down(),
             Command::Idle { rest, seconds } => Ok(Answer::all(times::idle(self.process()?, rest, seconds)?)),
             Command::Cost => Ok(Answer::all(times::cost(self.process()?)?)),

@@ -16,8 +16,8 @@ use crate::{
     emptied::Emptied,
     pods,
     process::Process,
-    protocol::{Answer, Changed, Command, Serves},
-    times::{self, Alone, Stretch, percentiles},
+    protocol::{Answer, Changed, Command, Figures, Serves},
+    times::{self, Alone, Stretch, milliseconds, percentiles},
     volumes::Volumes,
 };
 
@@ -149,6 +149,21 @@ impl Embedded {
         Ok(Answer::all(figures))
     }
 
+    fn want(&mut self, count: usize) -> anyhow::Result<Answer> {
+        let wanted = self.wanted(count, None)?;
+        let node = self.node()?.clone();
+        self.pods = wanted.into_iter().map(|it| node.add_pod(it)).collect::<Result<_, _>>()?;
+        Ok(Answer::nothing())
+    }
+
+    fn awaited(&self, began: Instant) -> anyhow::Result<Answer> {
+        let times = self.wait(Goal::Ready, began)?;
+        let mut figures = Figures { wall_ms: Some(milliseconds(began.elapsed())), ..Figures::default() };
+        percentiles(&mut figures, times);
+        Process::Own.memory(&mut figures)?;
+        Ok(Answer::all(figures))
+    }
+
     fn down(&mut self) -> anyhow::Result<Answer> {
         let node = self.node()?;
         let emptied = Emptied::watch(&self.places.pods())?;
@@ -215,6 +230,8 @@ impl Serves for Embedded {
             Command::Restart { pods } => self.restart(pods),
             Command::One { count, first } => self.one(first, count),
             Command::Up { pods, labels } => self.up(pods, labels),
+            Command::Want { pods } => self.want(pods),
+            Command::Await { since } => self.awaited(since.instant()?),
             Command::Down => self.down(),
             Command::Idle { rest, seconds } => Ok(Answer::all(times::idle(Process::Own, rest, seconds)?)),
             Command::Cost => Ok(Answer::all(times::cost(Process::Own)?)),
