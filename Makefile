@@ -117,7 +117,7 @@ BENCH_DOCS = $(or $(DOCS),$(if $(QUICK)$(ONLY)$(SYSTEMS),,docs))
 
 .PHONY: bench
 bench: setup-bench ## Measure windlass beside the kubelet and bare system calls, as root (QUICK=1, ONLY=work,..., SYSTEMS=name,...)
-	@cargo build --release $(LOCKED) --package windlass-cli --package windlass-bench
+	@cargo build --release $(LOCKED) --package windlass-cli --package windlass-loop --package windlass-bench
 	@mkdir -p $(dir $(KUBELET))
 	@go build -C bench/kubelet -o $(abspath $(KUBELET)) .
 	@$(BENCH) $(if $(QUICK),--quick) $(if $(BENCH_DOCS),--docs $(BENCH_DOCS))

@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh build    Rust, a C compiler and linker, certificates for crates.io
 #   scripts/setup.sh demo     the same, and what the demo needs
-#   scripts/setup.sh bench    the same as build, and what the kubelet's volume manager is built with
+#   scripts/setup.sh bench    the same as build, what the kubelet's volume manager is built with, and for root what drivers need
 #   scripts/setup.sh check    the same as build, rustfmt and clippy, and for root what its tests need
 #
 # What Debian and Ubuntu have as a package is installed when this runs as root; otherwise it is named with the command
@@ -135,7 +135,7 @@ lints() {
     done
 }
 
-# The tests that put file systems on loop devices run only as root, and only where there are loop devices.
+# What puts file systems on loop devices, tests and the benchmark, runs only as root, and only where there are loop devices.
 filesystems() {
     root && [ -e /dev/loop-control ] && have apt-get || return 0
     set --
@@ -216,7 +216,7 @@ golang() {
 case ${1:-} in
     build) rust; system ;;
     demo) rust; system; demo ;;
-    bench) rust; system; golang ;;
+    bench) rust; system; filesystems; golang ;;
     check) rust; system; lints; filesystems; golden; costs; containers; sanity ;;
     *) fail "usage: scripts/setup.sh build|demo|bench|check" ;;
 esac

@@ -12,23 +12,23 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
 type bench struct {
 	root string
-	// volumes is how many volumes of a CSI driver there are, if pods have those.
-	volumes    int
-	registered bool
-	node       *node
-	prepared   func(context.Context) error
+	// volumes are those of a CSI driver, if pods have those.
+	volumes  *volumes
+	node     *node
+	prepared func(context.Context) error
 }
 
 func (b *bench) handle(ctx context.Context, c command) (parts, error) {
 	if c.Command == "start" || c.Command == "restart" {
 		objects := []runtime.Object{makeConfigMap(0), makeSecret(0)}
-		node, err := newNode(filepath.Join(b.root, "node"), append(objects, makeVolumes(b.volumes)...))
+		node, err := newNode(filepath.Join(b.root, "node"), append(objects, b.volumes.objects()...))
 		if err != nil {
 			return nil, err
 		}
@@ -39,20 +39,24 @@ func (b *bench) handle(ctx context.Context, c command) (parts, error) {
 	}
 	switch c.Command {
 	case "start":
+		if b.volumes != nil {
+			b.node.watchDrivers(ctx)
+		}
 		b.node.start(ctx)
 		return parts{}, b.synced(ctx)
 	case "restart":
 		return b.restart(ctx, c.Pods)
 	case "one":
-		if b.volumes > 0 && !b.registered {
-			if err := b.node.registerDriver(ctx); err != nil {
-				return nil, err
-			}
-			b.registered = true
-		}
 		return b.one(ctx, c.First, c.Count)
 	case "up":
 		return b.up(ctx, c.Pods, c.Labels)
+	case "want":
+		for _, pod := range b.makePods(c.Pods, nil) {
+			b.node.pods.add(pod)
+		}
+		return parts{}, nil
+	case "await":
+		return b.await(ctx, c.Since)
 	case "down":
 		return b.down(ctx)
 	case "idle":
@@ -149,6 +153,24 @@ func (b *bench) up(ctx context.Context, count int, labels bool) (parts, error) {
 	return parts{"all": f}, nil
 }
 
+// await waits for the pods that are wanted, and counts from a moment of the clock that all processes share.
+func (b *bench) await(ctx context.Context, since int64) (parts, error) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return nil, err
+	}
+	began := time.Now().Add(time.Duration(since - now.Nano()))
+	times, err := b.ready(ctx, b.node.pods.GetPods(), began)
+	if err != nil {
+		return nil, err
+	}
+	wall := ms(time.Since(began))
+	f := &figures{Wall: &wall}
+	f.percentiles(times)
+	f.memory()
+	return parts{"all": f}, nil
+}
+
 // down removes the directories of pods too: the kubelet does that when it cleans up.
 func (b *bench) down(ctx context.Context) (parts, error) {
 	pods := b.node.pods.GetPods()
@@ -181,7 +203,7 @@ func (b *bench) idle(rest, duration time.Duration) (parts, error) {
 }
 
 func (b *bench) makePod(index int, labels *int) *v1.Pod {
-	if b.volumes > 0 {
+	if b.volumes != nil {
 		return makePodWithClaim(index)
 	}
 	return makePod(index, labels)

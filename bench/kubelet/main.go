@@ -1,7 +1,7 @@
 // kubelet runs the real volume manager of the kubelet (k8s.io/kubernetes, unmodified) as one of the systems of the
 // benchmark: a command a line on standard input, an answer a line on standard output, as bench/src/protocol.rs says.
 //
-//	kubelet --root DIR [--csi-volumes NUMBER]
+//	kubelet --root DIR [--csi-volumes FILE]
 //	kubelet --version
 //
 // Objects are served from memory and nothing but volumes is done, so a comparison favors it.
@@ -35,6 +35,7 @@ type command struct {
 	Seconds float64 `json:"seconds"`
 	What    string  `json:"what"`
 	Round   int     `json:"round"`
+	Since   int64   `json:"since"`
 }
 
 // answer is one of the two.
@@ -54,7 +55,7 @@ func init() {
 
 func main() {
 	root := flag.String("root", "", "the directory of everything that it makes")
-	volumes := flag.Int("csi-volumes", 0, "have so many volumes of a CSI driver, and pods of one of them each")
+	volumes := flag.String("csi-volumes", "", "have the volumes of a CSI driver that this file tells of, and pods of one of them each")
 	version := flag.Bool("version", false, "print the versions and exit")
 	flag.Parse()
 	if *version {
@@ -79,9 +80,13 @@ func versions() string {
 	return "kubelet of an unknown version"
 }
 
-func serve(root string, volumes int) error {
+func serve(root, path string) error {
 	if root == "" {
 		return errors.New("--root is needed")
+	}
+	volumes, err := readVolumes(path)
+	if err != nil {
+		return err
 	}
 	quiet := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(quiet)

@@ -1,9 +1,11 @@
 package main
 
-// Volumes of a CSI driver and the pods that have them, the same as those of bench/src/pods.rs.
+// Volumes of a CSI driver and the pods that have them, the same as those of bench/src/volumes.rs and pods.rs.
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -13,28 +15,47 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// driver is what the driver is called.
-const driver = "null.bench.example.com"
+// volumes is what the file of volumes tells: the driver's name, and what it calls each.
+type volumes struct {
+	Driver  string   `json:"driver"`
+	Handles []string `json:"handles"`
+}
 
-// makeVolumes makes so many volumes with their claims, and the driver's object; nothing if there are none.
-func makeVolumes(count int) []runtime.Object {
-	if count == 0 {
+// readVolumes reads the file of volumes; without one there are none.
+func readVolumes(path string) (*volumes, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	v := &volumes{}
+	if err := json.Unmarshal(text, v); err != nil {
+		return nil, fmt.Errorf("%s tells of no volumes: %w", path, err)
+	}
+	return v, nil
+}
+
+// objects makes the volumes with their claims, and the driver's object; nothing if there are none.
+func (v *volumes) objects() []runtime.Object {
+	if v == nil {
 		return nil
 	}
-	no, capacity := false, v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+	no, capacity := false, v1.ResourceList{v1.ResourceStorage: resource.MustParse("8Mi")}
 	mode, modes := v1.PersistentVolumeFilesystem, []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
 	policy := storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy
 	// With what an API server fills in.
 	objects := []runtime.Object{&storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: driver},
+		ObjectMeta: metav1.ObjectMeta{Name: v.Driver},
 		Spec: storagev1.CSIDriverSpec{
 			AttachRequired: &no, PodInfoOnMount: &no, RequiresRepublish: &no, StorageCapacity: &no, SELinuxMount: &no,
 			FSGroupPolicy: &policy, VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent},
 		},
 	}}
-	for index := range count {
+	for index, handle := range v.Handles {
 		claim, name := fmt.Sprintf("claim-%d", index), fmt.Sprintf("volume-%d", index)
-		source := &v1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name}
+		source := &v1.CSIPersistentVolumeSource{Driver: v.Driver, VolumeHandle: handle}
 		objects = append(objects, &v1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: v1.PersistentVolumeSpec{

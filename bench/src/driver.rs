@@ -3,15 +3,18 @@
 //! It really mounts what it is asked for, because orchestrators look: each of its volumes is a directory of one tmpfs,
 //! bound to where it is wanted (`service.rs`). It counts the calls that reach it and the time that it takes for each, and
 //! tells so to whoever measures (`process.rs`), who asks by lines on the standard streams.
+//!
+//! Beside it stands a driver that has something to do, which is a program of its own (`real.rs`).
 
 mod process;
+mod real;
 mod service;
 mod state;
 
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead, Write},
+    io::{BufRead, ErrorKind, Write},
     os::unix::net::UnixListener,
     path::{Path, PathBuf},
     sync::Arc,
@@ -22,10 +25,13 @@ use anyhow::Context;
 use clap::Args;
 use rustix::mount::{MountFlags, mount};
 use serde::{Deserialize, Serialize};
+use windlass_csi::registration_socket;
 
 pub(crate) use process::Driver;
+pub(crate) use real::Real;
 
 use self::{service::Service, state::State};
+use crate::times::Moment;
 
 /// What it is called.
 pub(crate) const NAME: &str = "null.bench.example.com";
@@ -71,7 +77,7 @@ pub(crate) struct Serve {
     delay: u32,
 }
 
-/// What a driver is asked by the one who measures. Each is answered with the calls since the one before.
+/// What a driver is asked by the one who measures. It says when it was there without being asked. Each is answered with the calls since the one before.
 #[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Question {
@@ -128,8 +134,10 @@ impl Serve {
         let staging = if self.unstaged { Staging::Unstaged } else { Staging::Staged };
         let manner = Manner { staging, delay: Duration::from_millis(self.delay.into()) };
         let endpoint = self.directory.join("csi.sock");
+        // Nobody can call it before, and everybody from then on.
+        let since = Moment::now()?;
         // Whoever finds the second can use the first.
-        let listeners = [bind(&endpoint)?, bind(&self.registry.join(format!("{NAME}-reg.sock")))?];
+        let listeners = [bind(&endpoint)?, bind(&self.registry.join(registration_socket(NAME)))?];
         let service = Service { state: state.clone(), volumes: volumes.into(), endpoint, manner };
         std::thread::Builder::new().name("serve".into()).spawn(move || {
             if let Err(error) = service.serve(listeners) {
@@ -138,18 +146,31 @@ impl Serve {
                 std::process::exit(1);
             }
         })?;
+        tell(&since)?;
         for line in std::io::stdin().lock().lines() {
             let line = line.context("read a question")?;
             let question = serde_json::from_str(&line).with_context(|| format!("no question: {line}"))?;
-            let mut answer = serde_json::to_vec(&state.answer(question))?;
-            answer.push(b'\n');
-            std::io::stdout().write_all(&answer).context("write an answer")?;
+            tell(&state.answer(question))?;
         }
         Ok(())
     }
 }
 
+/// Says something in a line.
+fn tell(what: &impl Serialize) -> anyhow::Result<()> {
+    let mut text = serde_json::to_vec(what)?;
+    text.push(b'\n');
+    std::io::stdout().write_all(&text).context("write a line")
+}
+
+/// Makes a socket, in place of one that a driver has left which was killed.
 fn bind(path: &Path) -> anyhow::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("remove {}", path.display()));
+        }
+        _ => {}
+    }
     let bound = UnixListener::bind(path).and_then(|it| it.set_nonblocking(true).map(|()| it));
     bound.with_context(|| format!("bind {}", path.display()))
 }

@@ -24,6 +24,7 @@ mod scene;
 mod supervise;
 mod system;
 mod times;
+mod volumes;
 
 use std::process::ExitCode;
 

@@ -90,6 +90,11 @@ impl Stage {
         self.mounted.join("driver")
     }
 
+    /// Where it is told which volumes a driver has.
+    pub(crate) fn volumes(&self) -> PathBuf {
+        self.mounted.join("volumes.json")
+    }
+
     /// What its root is on.
     pub(crate) fn disk(&self) -> Disk {
         self.disk

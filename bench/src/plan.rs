@@ -67,6 +67,8 @@ pub(crate) fn full() -> Vec<Act> {
         Act::new(Scene::CsiBurst { pods: 500 }, 5).kubelet_only(2),
         Act::new(Scene::CsiSlow { pods: 500, delay: SLOW }, 3).kubelet_only(1),
         Act::new(Scene::CsiUnstaged { pods: 100 }, 3).kubelet_only(1),
+        Act::new(Scene::CsiReal { pods: 100 }, 3).kubelet_only(1),
+        Act::new(Scene::CsiReturn { pods: 100 }, 3).kubelet_only(1),
         Act::new(Scene::Alone { count: 200 }, 3).kubelet_only(1).on_disk(),
         Act::new(Scene::Burst { pods: 100, idle: None }, 3).on_disk(),
         Act::new(Scene::Burst { pods: 1000, idle: None }, 3).kubelet_only(2).on_disk(),
@@ -89,5 +91,6 @@ pub(crate) fn quick() -> Vec<Act> {
         Act::new(Scene::CsiAlone { count: 20 }, 1),
         Act::new(Scene::CsiBurst { pods: 500 }, 1),
         Act::new(Scene::CsiUnstaged { pods: 20 }, 1),
+        Act::new(Scene::CsiReturn { pods: 100 }, 1).kubelet_only(0),
     ]
 }

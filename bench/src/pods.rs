@@ -1,15 +1,10 @@
 //! The pods that everything is measured with, and what they name. The kubelet's program makes the same ones.
 //!
 //! Most are of an emptyDir on the disk, one in memory, a ConfigMap and a Secret of four keys each. Where drivers are
-//! measured, each has a claim instead, which is bound to a volume of the driver.
+//! measured, each has a claim instead, which is bound to a volume of the driver (`volumes.rs`).
 
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret},
-    storage::v1::CSIDriver,
-};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use serde_json::{Value, json};
-
-use crate::driver;
 
 /// How many keys the ConfigMap has, and the Secret.
 pub(crate) const KEYS: usize = 4;
@@ -99,47 +94,6 @@ pub(crate) fn pod_with_claim(index: usize) -> Value {
     })
 }
 
-/// The driver as a manifest: nothing of it need be attached.
-pub(crate) fn driver() -> Value {
-    let metadata = json!({"name": driver::NAME});
-    json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": metadata, "spec": {"attachRequired": false}})
-}
-
-/// A volume of the driver as a manifest.
-pub(crate) fn persistent_volume(index: usize) -> Value {
-    let claim = format!("claim-{index}");
-    json!({
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": format!("volume-{index}")},
-        "spec": {
-            "capacity": {"storage": "1Gi"},
-            "volumeMode": "Filesystem",
-            "accessModes": ["ReadWriteOnce"],
-            "persistentVolumeReclaimPolicy": "Retain",
-            "csi": {"driver": driver::NAME, "volumeHandle": format!("volume-{index}")},
-            "claimRef": {"namespace": "default", "name": claim, "uid": claim},
-        },
-    })
-}
-
-/// The claim that is bound to it, as a manifest.
-pub(crate) fn claim(index: usize) -> Value {
-    let name = format!("claim-{index}");
-    json!({
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {
-            "volumeName": format!("volume-{index}"),
-            "volumeMode": "Filesystem",
-            "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
-        "status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}},
-    })
-}
-
 /// A pod as the crate takes it.
 pub(crate) fn pod_object(index: usize, labels: Option<u32>) -> serde_json::Result<Pod> {
     serde_json::from_value(pod(index, labels))
@@ -148,21 +102,6 @@ pub(crate) fn pod_object(index: usize, labels: Option<u32>) -> serde_json::Resul
 /// A pod of one claim, as the crate takes it.
 pub(crate) fn pod_with_claim_object(index: usize) -> serde_json::Result<Pod> {
     serde_json::from_value(pod_with_claim(index))
-}
-
-/// The driver as the crate takes it.
-pub(crate) fn driver_object() -> serde_json::Result<CSIDriver> {
-    serde_json::from_value(driver())
-}
-
-/// A volume of the driver as the crate takes it.
-pub(crate) fn persistent_volume_object(index: usize) -> serde_json::Result<PersistentVolume> {
-    serde_json::from_value(persistent_volume(index))
-}
-
-/// The claim that is bound to it, as the crate takes it.
-pub(crate) fn claim_object(index: usize) -> serde_json::Result<PersistentVolumeClaim> {
-    serde_json::from_value(claim(index))
 }
 
 /// The ConfigMap as the crate takes it.

@@ -9,6 +9,8 @@ use std::{
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use crate::times::Moment;
+
 /// What a system is told to do. It has done it when it answers.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 #[serde(tag = "command", rename_all = "kebab-case")]
@@ -36,6 +38,16 @@ pub(crate) enum Command {
         /// Whether they show their labels in a fifth volume.
         #[serde(default)]
         labels: bool,
+    },
+    /// Want so many pods at once, and do not wait for them.
+    Want {
+        /// How many.
+        pods: usize,
+    },
+    /// Wait until all that are wanted are ready, and count from a moment that has passed. Processor time is not told.
+    Await {
+        /// The moment.
+        since: Moment,
     },
     /// Remove all pods at once, and wait until they are gone.
     Down,

@@ -55,6 +55,7 @@ impl Run {
         namespace::need_root()?;
         let acts = self.acts()?;
         self.systems.iter().try_for_each(|it| it.check())?;
+        acts.iter().try_for_each(|it| it.scene.check())?;
         let Some(disk) = &self.disk else { return supervise::watch_over() };
         // Nothing is to be left when the one who watches over this is gone.
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
@@ -85,6 +86,10 @@ impl Run {
         let mut systems: Vec<System> = act.scene.systems().to_vec();
         systems.retain(|it| self.systems.contains(it));
         results.expect(&act.works());
+        if let Some(why) = act.scene.impossible() {
+            systems.iter().for_each(|it| results.note(*it, &act.works(), why));
+            return Ok(());
+        }
         let foreign = match act.scene {
             Scene::AloneAmong { mounts, .. } => Some(Foreign::make(mounts)?),
             _ => None,
@@ -158,9 +163,13 @@ mod tests {
             "csi-one-overhead",
             "csi-500",
             "csi-unstaged",
+            "csi-return-100",
         ] {
             assert!(full.iter().any(|it| it == work), "{work} is not in a full run");
             assert!(quick.iter().any(|it| it == work), "{work} is not in a quick run");
+        }
+        for work in ["csi-500-slow", "csi-loop-100", "csi-loop-100-down"] {
+            assert!(full.iter().any(|it| it == work), "{work} is not in a full run");
         }
     }
 }

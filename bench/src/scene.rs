@@ -4,14 +4,17 @@ mod csi;
 mod fresh;
 mod unmounted;
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
+
+use anyhow::Context;
 
 use crate::{
     child::{Child, Parts},
-    driver::{Manner, Staging},
+    driver::{self, Manner, Real, Staging},
     namespace::{Disk, Stage},
     protocol::{Changed, Command, Figures},
-    system::System,
+    system::{self, System},
+    volumes::Volumes,
 };
 
 /// Something that systems are measured at.
@@ -96,6 +99,16 @@ pub(crate) enum Scene {
         /// How many.
         pods: usize,
     },
+    /// The same, of `windlass-loop`, which stages real file systems.
+    CsiReal {
+        /// How many.
+        pods: usize,
+    },
+    /// Pods that come while the driver is away, until it comes back.
+    CsiReturn {
+        /// How many.
+        pods: usize,
+    },
 }
 
 /// A while with nothing to do, in seconds.
@@ -125,12 +138,29 @@ impl Scene {
             | Self::CsiAlone { .. }
             | Self::CsiBurst { .. }
             | Self::CsiSlow { .. }
-            | Self::CsiUnstaged { .. } => &[Floor, Windlass, Embedded, Kubelet],
+            | Self::CsiUnstaged { .. }
+            | Self::CsiReal { .. } => &[Floor, Windlass, Embedded, Kubelet],
             Self::AloneByDefault { .. } => &[Windlass],
-            Self::AloneAmong { .. } | Self::Restart { .. } | Self::Change { .. } | Self::Unmounted { .. } => {
-                &[Windlass, Embedded, Kubelet]
-            }
+            Self::AloneAmong { .. }
+            | Self::Restart { .. }
+            | Self::Change { .. }
+            | Self::Unmounted { .. }
+            | Self::CsiReturn { .. } => &[Windlass, Embedded, Kubelet],
         }
+    }
+
+    /// Says what is missing to play it.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        match self {
+            Self::CsiReal { .. } => system::windlass_loop().map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Why it cannot be played on this machine, if it cannot.
+    pub(crate) fn impossible(&self) -> Option<&'static str> {
+        let lacking = matches!(self, Self::CsiReal { .. }) && !Path::new("/dev/loop-control").exists();
+        lacking.then_some("there are no loop devices here")
     }
 
     /// The works that it gives figures for.
@@ -168,6 +198,8 @@ impl Scene {
             Self::CsiBurst { pods } => vec![format!("csi-{pods}"), format!("csi-{pods}-down")],
             Self::CsiSlow { pods, .. } => vec![format!("csi-{pods}-slow"), format!("csi-{pods}-slow-down")],
             Self::CsiUnstaged { .. } => vec!["csi-unstaged".into(), "csi-unstaged-down".into()],
+            Self::CsiReal { pods } => vec![format!("csi-loop-{pods}"), format!("csi-loop-{pods}-down")],
+            Self::CsiReturn { pods } => vec![format!("csi-return-{pods}")],
         };
         let suffix = match disk {
             Disk::Memory => "",
@@ -176,24 +208,48 @@ impl Scene {
         names.into_iter().map(|it| it + suffix).collect()
     }
 
-    /// What a system is told when it is started.
-    fn options(&self) -> Vec<String> {
+    /// The driver that has something to do, where pods have its volumes.
+    fn real(&self, stage: &Stage) -> anyhow::Result<Option<Real>> {
         match self {
-            Self::AloneByDefault { .. } => vec!["--wait-before-removal".into()],
-            Self::CsiAlone { count: volumes }
-            | Self::CsiBurst { pods: volumes }
-            | Self::CsiSlow { pods: volumes, .. }
-            | Self::CsiUnstaged { pods: volumes } => {
-                // One more, for the first.
-                vec!["--csi-volumes".into(), (volumes + 1).to_string()]
-            }
-            _ => Vec::new(),
+            Self::CsiReal { pods } => Real::start(&stage.driver(), &stage.places().registry(), *pods).map(Some),
+            _ => Ok(None),
         }
+    }
+
+    /// The volumes of the driver that does next to nothing, where pods have those.
+    fn volumes(&self) -> Option<Volumes> {
+        match self {
+            Self::CsiAlone { count: pods }
+            | Self::CsiBurst { pods }
+            | Self::CsiSlow { pods, .. }
+            | Self::CsiUnstaged { pods }
+            | Self::CsiReturn { pods } => {
+                // One more, for the first.
+                Some(Volumes::of_any_name(driver::NAME, pods + 1))
+            }
+            _ => None,
+        }
+    }
+
+    /// What a system is told when it is started.
+    fn options(&self, stage: &Stage, volumes: Option<&Volumes>) -> anyhow::Result<Vec<String>> {
+        let mut options = Vec::new();
+        if let Self::AloneByDefault { .. } = self {
+            options.push("--wait-before-removal".into());
+        }
+        if let Some(volumes) = volumes {
+            let file = stage.volumes();
+            volumes.write(&file)?;
+            options.extend(["--csi-volumes".into(), file.display().to_string()]);
+        }
+        Ok(options)
     }
 
     /// Has a system play it.
     pub(crate) fn play(&self, system: System, stage: &Stage, patience: Duration) -> anyhow::Result<Given> {
-        let options = self.options();
+        let real = self.real(stage)?;
+        let volumes = real.as_ref().map(|it| it.volumes().clone()).or_else(|| self.volumes());
+        let options = self.options(stage, volumes.as_ref())?;
         let mut child = Child::start(system, stage.places(), &options, patience)?;
         child.ask(&Command::Start)?;
         // In the order of the works; what a system cannot be measured at is left out.
@@ -238,8 +294,15 @@ impl Scene {
             Self::CsiUnstaged { pods } => {
                 csi::burst(&mut child, stage, *pods, Manner { staging: Staging::Unstaged, ..Manner::default() })?
             }
+            Self::CsiReal { pods } => {
+                csi::burst_of_real(&mut child, real.as_ref().context("there is no driver")?, *pods)?
+            }
+            Self::CsiReturn { pods } => csi::comes_back(&mut child, stage, *pods)?,
         };
         child.end()?;
+        if let Some(real) = real {
+            real.end()?;
+        }
         let works = self.works(stage.disk()).into_iter().zip(figures);
         Ok(works.filter_map(|(work, figures)| Some((work, figures?))).collect())
     }

@@ -10,7 +10,7 @@ use std::{fmt, path::PathBuf, process};
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::{pods, protocol::serve};
+use crate::{pods, protocol::serve, volumes::Volumes};
 
 /// A system that is measured. The names are those of the results.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,6 +70,11 @@ impl fmt::Display for System {
 /// The daemon's program, which is built beside this one.
 pub(crate) fn windlass() -> anyhow::Result<PathBuf> {
     built(std::env::current_exe().context("find this program")?.with_file_name("windlass"))
+}
+
+/// The program of the CSI driver that has something to do, which is built beside this one too.
+pub(crate) fn windlass_loop() -> anyhow::Result<PathBuf> {
+    built(std::env::current_exe().context("find this program")?.with_file_name("windlass-loop"))
 }
 
 /// The kubelet's program, which is built where the results go.
@@ -135,22 +140,23 @@ pub(crate) struct Serve {
     #[arg(long)]
     wait_before_removal: bool,
 
-    /// Have so many volumes of a CSI driver, and pods of one of them each
-    #[arg(long, value_name = "NUMBER")]
-    csi_volumes: Option<usize>,
+    /// Have the volumes of a CSI driver that this file tells of, and pods of one of them each
+    #[arg(long, value_name = "FILE")]
+    csi_volumes: Option<PathBuf>,
 }
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let Self { system, places, wait_before_removal, csi_volumes } = self;
-        match (system, csi_volumes) {
+        let volumes = csi_volumes.map(|it| Volumes::read(&it)).transpose()?;
+        match (system, volumes) {
             (System::Floor, None) => serve(floor::Floor::new(&places)?),
             (System::Floor, Some(volumes)) => serve(caller::Caller::new(&places, volumes)?),
-            (System::Windlass, _) => {
+            (System::Windlass, volumes) => {
                 let delay = if wait_before_removal { None } else { Some("0s") };
-                serve(daemon::Daemon::new(places, windlass()?, delay, csi_volumes)?)
+                serve(daemon::Daemon::new(places, windlass()?, delay, volumes)?)
             }
-            (System::Embedded, _) => serve(embedded::Embedded::new(places, csi_volumes)?),
+            (System::Embedded, volumes) => serve(embedded::Embedded::new(places, volumes)?),
             (System::Kubelet, _) => anyhow::bail!("the kubelet is a program of its own"),
         }
     }

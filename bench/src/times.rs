@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
+use rustix::time::ClockId;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     process::{Process, Usage},
@@ -30,6 +32,25 @@ impl Stretch {
         let wall_ms = Some(milliseconds(self.began.elapsed()));
         let cpu_ms = Some(milliseconds(self.process.usage()?.since(&self.before)));
         Ok(Figures { wall_ms, cpu_ms, ..Figures::default() })
+    }
+}
+
+/// A moment of the monotonic clock, which all processes share, in nanoseconds.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(transparent)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    /// This one.
+    pub(crate) fn now() -> anyhow::Result<Self> {
+        let time = Duration::try_from(rustix::time::clock_gettime(ClockId::Monotonic))?;
+        Ok(Self(u64::try_from(time.as_nanos())?))
+    }
+
+    /// What this process calls it. One that is to come is taken for now.
+    pub(crate) fn instant(self) -> anyhow::Result<Instant> {
+        let passed = Duration::from_nanos(Self::now()?.0.saturating_sub(self.0));
+        Instant::now().checked_sub(passed).context("a moment before the clock began")
     }
 }
 
@@ -92,4 +113,21 @@ pub(crate) fn idle(process: Process, rest: f64, seconds: f64) -> anyhow::Result<
     };
     process.memory(&mut figures)?;
     Ok(figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_the_same_for_whoever_hears_of_it() -> anyhow::Result<()> {
+        let before = Instant::now();
+        let told = serde_json::to_string(&Moment::now()?)?;
+        let after = Instant::now();
+        let heard = serde_json::from_str::<Moment>(&told)?.instant()?;
+        // Two clocks are read one after the other, so it is a little late and never early.
+        assert!(heard >= before, "{told}");
+        assert!(heard < after + Duration::from_secs(1), "{told}");
+        Ok(())
+    }
 }

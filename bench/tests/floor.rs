@@ -142,11 +142,16 @@ fn called(test: &str, options: &[&str]) -> Result<(), Failed> {
     };
     for name in ["floor", "windlass-embedded"] {
         let base = base(test, name);
-        let mut system = System::start(name, test, &["--csi-volumes", "4"])?;
+        fs::create_dir_all(&base)?;
+        let volumes = base.join("volumes.json");
+        fs::write(&volumes, r#"{"driver":"null.bench.example.com","handles":["a","b","c","d"]}"#)?;
+        let volumes = volumes.to_str().ok_or("a path that is not text")?;
+        let mut system = System::start(name, test, &["--csi-volumes", volumes])?;
         let (directory, registry) = (base.join("driver"), base.join("root/node/plugins_registry"));
         let arguments = [&["driver"], options].concat();
         let mut driver = Process::start(&arguments, &[("--directory", &directory), ("--registry", &registry)])?;
-        driver.ask(r#""now""#)?;
+        // It says when it is there.
+        driver.answers.read_line(&mut String::new())?;
         system.ask(r#"{"command":"one","count":1}"#)?;
         driver.ask(r#""settled""#)?;
         system.ask(r#"{"command":"one","count":3,"first":1}"#)?;

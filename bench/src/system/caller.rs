@@ -22,6 +22,7 @@ use crate::{
     process::Process,
     protocol::{Answer, Command, Serves},
     times::{self, Alone, PATIENCE, Stretch, percentiles},
+    volumes::{Volumes, capability},
 };
 
 /// Numbers of volumes at a time to choose from.
@@ -33,7 +34,7 @@ const TRIALS: usize = 2;
 pub(crate) struct Caller {
     places: Places,
     runtime: Runtime,
-    volumes: usize,
+    volumes: Volumes,
     /// Set by the first volume.
     ready: Option<Ready>,
     pods: usize,
@@ -104,17 +105,8 @@ impl Calls {
     }
 }
 
-/// A directory for one node, as everybody else asks for it.
-fn capability() -> csi::VolumeCapability {
-    use csi::volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode};
-    csi::VolumeCapability {
-        access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }),
-        access_type: Some(AccessType::Mount(MountVolume::default())),
-    }
-}
-
 impl Caller {
-    pub(crate) fn new(places: &Places, volumes: usize) -> anyhow::Result<Self> {
+    pub(crate) fn new(places: &Places, volumes: Volumes) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { places: places.clone(), runtime, volumes, ready: None, pods: 0 })
     }
@@ -124,7 +116,8 @@ impl Caller {
         if self.ready.is_some() {
             return Ok(());
         }
-        let volumes = (0..self.volumes).map(|it| self.volume(it)).collect::<anyhow::Result<_>>()?;
+        let handles = self.volumes.handles.iter().enumerate();
+        let volumes = handles.map(|(index, it)| self.volume(index, it)).collect::<anyhow::Result<_>>()?;
         let settings = registration::Settings::new(self.places.registry());
         let (driver, stages) = self.runtime.block_on(async {
             let mut news = registration::watch(settings).context("watch for the driver")?;
@@ -137,7 +130,7 @@ impl Caller {
         })?;
         let calls = Arc::new(Calls { driver, stages, volumes });
         let (mut up, mut down) = (Vec::new(), Vec::new());
-        let sample = SAMPLE.min(self.volumes);
+        let sample = SAMPLE.min(self.volumes.handles.len());
         for at_once in AT_ONCE.repeat(TRIALS) {
             let began = Instant::now();
             self.each(&calls, sample, at_once, Way::Up)?;
@@ -152,7 +145,7 @@ impl Caller {
     }
 
     /// Makes the directories that an orchestrator makes for a volume.
-    fn volume(&self, index: usize) -> anyhow::Result<Volume> {
+    fn volume(&self, index: usize, handle: &str) -> anyhow::Result<Volume> {
         let name = format!("volume-{index}");
         let staging = self.places.node().join("staged").join(&name);
         let pod = self.places.volumes(index).join("kubernetes.io~csi").join(&name);
@@ -160,7 +153,7 @@ impl Caller {
             fs::create_dir_all(path).with_context(|| format!("make {}", path.display()))?;
         }
         let text = |path: PathBuf| path.into_os_string().into_string().ok().context("a path that is not text");
-        Ok(Volume { id: name, staging: text(staging)?, target: text(pod.join("mount"))? })
+        Ok(Volume { id: handle.into(), staging: text(staging)?, target: text(pod.join("mount"))? })
     }
 
     /// Makes or removes so many volumes; how long each took from the beginning.
@@ -234,6 +227,8 @@ impl Serves for Caller {
             Command::Cost => Ok(Answer::all(times::cost(Process::Own)?)),
             Command::Start | Command::Leave => Ok(Answer::nothing()),
             Command::Up { labels: true, .. }
+            | Command::Want { .. }
+            | Command::Await { .. }
             | Command::Restart { .. }
             | Command::Idle { .. }
             | Command::Prepare { .. }

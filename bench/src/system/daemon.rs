@@ -17,6 +17,7 @@ use crate::{
     process::Process,
     protocol::{Answer, Changed, Command, Figures, Serves},
     times::{self, Alone, Stretch, milliseconds, percentiles},
+    volumes::Volumes,
 };
 
 use self::running::Running;
@@ -25,8 +26,8 @@ pub(crate) struct Daemon {
     places: Places,
     program: PathBuf,
     removal_delay: Option<&'static str>,
-    /// How many volumes of a CSI driver there are, if pods have those.
-    csi_volumes: Option<usize>,
+    /// The volumes of a CSI driver, if pods have those.
+    volumes: Option<Volumes>,
     running: Option<Running>,
     pods: usize,
     prepared: Option<Changed>,
@@ -42,13 +43,13 @@ impl Daemon {
         places: Places,
         program: PathBuf,
         removal_delay: Option<&'static str>,
-        csi_volumes: Option<usize>,
+        volumes: Option<Volumes>,
     ) -> anyhow::Result<Self> {
         for directory in ["manifests", "prepared"] {
             let path = places.root.join(directory);
             fs::create_dir_all(&path).with_context(|| format!("make {}", path.display()))?;
         }
-        Ok(Self { places, program, removal_delay, csi_volumes, running: None, pods: 0, prepared: None })
+        Ok(Self { places, program, removal_delay, volumes, running: None, pods: 0, prepared: None })
     }
 
     fn start(&mut self) -> anyhow::Result<&mut Running> {
@@ -71,7 +72,7 @@ impl Daemon {
     }
 
     fn prepare_pod(&self, index: usize, labels: Option<u32>) -> anyhow::Result<()> {
-        let pod = if self.csi_volumes.is_some() { pods::pod_with_claim(index) } else { pods::pod(index, labels) };
+        let pod = if self.volumes.is_some() { pods::pod_with_claim(index) } else { pods::pod(index, labels) };
         self.prepare(&file(index), &pod)
     }
 
@@ -82,10 +83,8 @@ impl Daemon {
     /// Puts everything into force that pods name.
     fn put_objects(&self) -> anyhow::Result<()> {
         let mut objects = vec![(SETTINGS.to_owned(), pods::config_map(0)), (KEYS.to_owned(), pods::secret(0))];
-        if let Some(volumes) = self.csi_volumes {
-            objects.push(("driver.json".into(), pods::driver()));
-            objects.extend((0..volumes).map(|it| (format!("volume-{it}.json"), pods::persistent_volume(it))));
-            objects.extend((0..volumes).map(|it| (format!("claim-{it}.json"), pods::claim(it))));
+        if let Some(volumes) = &self.volumes {
+            objects.extend(volumes.manifests().into_iter().map(|(name, it)| (name + ".json", it)));
         }
         for (name, object) in objects {
             self.prepare(&name, &object)?;
@@ -130,6 +129,22 @@ impl Daemon {
         self.put_all(count)?;
         let times = self.running()?.watch.all_ready(count, stretch.began)?;
         let mut figures = stretch.end()?;
+        percentiles(&mut figures, times);
+        self.process()?.memory(&mut figures)?;
+        Ok(Answer::all(figures))
+    }
+
+    fn want(&mut self, count: usize) -> anyhow::Result<Answer> {
+        self.prepare_pods(count, None)?;
+        self.pods = count;
+        self.put_all(count)?;
+        Ok(Answer::nothing())
+    }
+
+    fn awaited(&mut self, began: Instant) -> anyhow::Result<Answer> {
+        let count = self.pods;
+        let times = self.running()?.watch.all_ready(count, began)?;
+        let mut figures = Figures { wall_ms: Some(milliseconds(began.elapsed())), ..Figures::default() };
         percentiles(&mut figures, times);
         self.process()?.memory(&mut figures)?;
         Ok(Answer::all(figures))
@@ -196,6 +211,8 @@ impl Serves for Daemon {
             Command::Restart { pods } => self.restart(pods),
             Command::One { count, first } => self.one(first, count),
             Command::Up { pods, labels } => self.up(pods, labels),
+            Command::Want { pods } => self.want(pods),
+            Command::Await { since } => self.awaited(since.instant()?),
             Command::Down => self.down(),
             Command::Idle { rest, seconds } => Ok(Answer::all(times::idle(self.process()?, rest, seconds)?)),
             Command::Cost => Ok(Answer::all(times::cost(self.process()?)?)),

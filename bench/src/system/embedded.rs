@@ -16,14 +16,15 @@ use crate::{
     emptied::Emptied,
     pods,
     process::Process,
-    protocol::{Answer, Changed, Command, Serves},
-    times::{self, Alone, Stretch, percentiles},
+    protocol::{Answer, Changed, Command, Figures, Serves},
+    times::{self, Alone, Stretch, milliseconds, percentiles},
+    volumes::Volumes,
 };
 
 pub(crate) struct Embedded {
     places: Places,
-    /// How many volumes of a CSI driver there are, if pods have those.
-    csi_volumes: Option<usize>,
+    /// The volumes of a CSI driver, if pods have those.
+    volumes: Option<Volumes>,
     runtime: Runtime,
     node: Option<Node>,
     pods: Vec<PodUid>,
@@ -44,15 +45,15 @@ enum Goal {
 }
 
 impl Embedded {
-    pub(crate) fn new(places: Places, csi_volumes: Option<usize>) -> anyhow::Result<Self> {
+    pub(crate) fn new(places: Places, volumes: Option<Volumes>) -> anyhow::Result<Self> {
         // The node works on threads of its own; this runtime only waits for it.
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        Ok(Self { places, csi_volumes, runtime, node: None, pods: Vec::new(), prepared: None })
+        Ok(Self { places, volumes, runtime, node: None, pods: Vec::new(), prepared: None })
     }
 
     fn start(&mut self) -> anyhow::Result<Node> {
         let mut builder = Node::builder(self.places.node()).runtime_directory(&self.places.run).give_memory_back();
-        if self.csi_volumes.is_some() {
+        if self.volumes.is_some() {
             builder = builder.driver_registry(self.places.registry());
         }
         let node = builder.node_name("node-1").start().context("start the node")?;
@@ -68,17 +69,14 @@ impl Embedded {
     fn give_objects(&self, node: &Node) -> anyhow::Result<()> {
         node.update_object(pods::config_map_object(0)?);
         node.update_object(pods::secret_object(0)?);
-        let Some(volumes) = self.csi_volumes else { return Ok(()) };
-        node.update_object(pods::driver_object()?);
-        for index in 0..volumes {
-            node.update_object(pods::persistent_volume_object(index)?);
-            node.update_object(pods::claim_object(index)?);
+        for object in self.volumes.iter().map(Volumes::objects).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
+            node.update_object(object);
         }
         Ok(())
     }
 
     fn pod(&self, index: usize, labels: Option<u32>) -> serde_json::Result<Pod> {
-        if self.csi_volumes.is_some() { pods::pod_with_claim_object(index) } else { pods::pod_object(index, labels) }
+        if self.volumes.is_some() { pods::pod_with_claim_object(index) } else { pods::pod_object(index, labels) }
     }
 
     /// The pods of a burst, made before anything is measured.
@@ -151,6 +149,21 @@ impl Embedded {
         Ok(Answer::all(figures))
     }
 
+    fn want(&mut self, count: usize) -> anyhow::Result<Answer> {
+        let wanted = self.wanted(count, None)?;
+        let node = self.node()?.clone();
+        self.pods = wanted.into_iter().map(|it| node.add_pod(it)).collect::<Result<_, _>>()?;
+        Ok(Answer::nothing())
+    }
+
+    fn awaited(&self, began: Instant) -> anyhow::Result<Answer> {
+        let times = self.wait(Goal::Ready, began)?;
+        let mut figures = Figures { wall_ms: Some(milliseconds(began.elapsed())), ..Figures::default() };
+        percentiles(&mut figures, times);
+        Process::Own.memory(&mut figures)?;
+        Ok(Answer::all(figures))
+    }
+
     fn down(&mut self) -> anyhow::Result<Answer> {
         let node = self.node()?;
         let emptied = Emptied::watch(&self.places.pods())?;
@@ -217,6 +230,8 @@ impl Serves for Embedded {
             Command::Restart { pods } => self.restart(pods),
             Command::One { count, first } => self.one(first, count),
             Command::Up { pods, labels } => self.up(pods, labels),
+            Command::Want { pods } => self.want(pods),
+            Command::Await { since } => self.awaited(since.instant()?),
             Command::Down => self.down(),
             Command::Idle { rest, seconds } => Ok(Answer::all(times::idle(Process::Own, rest, seconds)?)),
             Command::Cost => Ok(Answer::all(times::cost(Process::Own)?)),

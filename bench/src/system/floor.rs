@@ -131,6 +131,8 @@ impl Serves for Floor {
             }
             Command::Start | Command::Leave => Ok(Answer::nothing()),
             Command::Up { labels: true, .. }
+            | Command::Want { .. }
+            | Command::Await { .. }
             | Command::Restart { .. }
             | Command::Idle { .. }
             | Command::Cost

@@ -56,7 +56,11 @@ impl Loops {
     /// Detaches all of them. One that somebody has open or mounted goes with its last user.
     pub fn detach(&self) -> Result<(), Status> {
         for device in self.all().rev() {
-            loop_device::detach(device).map_err(internal)?;
+            match loop_device::detach(device) {
+                // It has cleared itself meanwhile, and its number has gone to another volume's image.
+                Ok(_) | Err(loop_device::Error::OtherFile { .. }) => {}
+                Err(error) => return Err(internal(error)),
+            }
         }
         Ok(())
     }

@@ -4,13 +4,17 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 
+use tokio::task::JoinSet;
 use tonic::Code;
+use windlass_csi::proto::csi::node_client::NodeClient;
 use windlass_csi::proto::csi::volume_capability::AccessType;
 use windlass_csi::proto::csi::volume_usage::Unit;
-use windlass_csi::proto::csi::{GetCapacityRequest, GetPluginInfoRequest, NodeGetInfoRequest, VolumeCapability};
+use windlass_csi::proto::csi::{
+    GetCapacityRequest, GetPluginInfoRequest, NodeGetInfoRequest, NodeUnstageVolumeRequest, VolumeCapability,
+};
 use windlass_csi::proto::registration::{InfoRequest, RegistrationStatus};
 
-use crate::case::{Case, MEBIBYTE, as_block, as_mount, inline, publish};
+use crate::case::{Case, MEBIBYTE, as_block, as_mount, inline, publish, stage};
 
 crate::tests!(
     an_ext4_lives_from_create_to_delete("mkfs.ext4", "resize2fs"),
@@ -20,6 +24,7 @@ crate::tests!(
     an_inline_volume_lives_with_its_pod("mkfs.ext4"),
     a_raw_device_that_was_written_is_not_formatted("mkfs.xfs", "mkfs.ext4"),
     a_volume_is_given_to_a_group("mkfs.ext4"),
+    many_volumes_come_and_go_at_once("mkfs.ext4"),
     volumes_outlive_the_driver("mkfs.ext4"),
     what_is_wrong_with_a_volume_is_told("mkfs.ext4"),
     the_driver_introduces_itself(),
@@ -233,6 +238,34 @@ fn a_volume_is_given_to_a_group(case: &mut Case) {
     case.unpublish(&id, &target).unwrap();
     case.unstage(&id, &staging).unwrap();
     case.delete(&id).unwrap();
+}
+
+/// Numbers of loop devices go from one to the other all the time.
+fn many_volumes_come_and_go_at_once(case: &mut Case) {
+    case.start(&["--volumes-max", "0"]);
+    let how = as_mount("ext4");
+    let volumes: Vec<(String, String)> = (0..32)
+        .map(|it| (case.create(&format!("volume {it}"), 8 * MEBIBYTE, &how).volume_id, case.staging(&it.to_string())))
+        .collect();
+    let done = case.run(async {
+        let mut tasks = JoinSet::new();
+        for (id, path) in volumes.clone() {
+            let (mut node, how) = (NodeClient::new(case.channel()), how.clone());
+            tasks.spawn(async move {
+                for _ in 0..4 {
+                    node.node_stage_volume(stage(&id, &path, &how)).await?;
+                    let request = NodeUnstageVolumeRequest { volume_id: id.clone(), staging_target_path: path.clone() };
+                    node.node_unstage_volume(request).await?;
+                }
+                Ok::<(), tonic::Status>(())
+            });
+        }
+        tasks.join_all().await
+    });
+    assert_eq!(done.into_iter().filter_map(Result::err).map(|it| it.message().to_owned()).collect::<Vec<_>>(), [""; 0]);
+    for (id, _) in volumes {
+        case.delete(&id).unwrap();
+    }
 }
 
 fn volumes_outlive_the_driver(case: &mut Case) {
