@@ -81,6 +81,11 @@ impl Home {
         self.find(&below(PLUGINS, escape(plugin)))
     }
 
+    /// Holds nothing open until something is needed again.
+    pub fn close(&self) {
+        self.lock().clear();
+    }
+
     fn make(&self, below: &Path, mode: Mode) -> Result<Arc<Place>, Error> {
         let (Some(above), Some(name)) = (below.parent(), below.file_name()) else {
             let made = Self::make_of(&self.layout, &self.pod)?;

@@ -27,7 +27,7 @@ tests! {
     a_call_takes_no_longer_than_is_set_for_its_driver,
     a_call_takes_no_longer_than_its_volume_says,
     no_more_calls_of_a_driver_run_at_a_time_than_is_set,
-    calls_that_hang_have_no_thread,
+    calls_that_hang_have_no_thread_and_nothing_open,
 }
 
 fn a_call_takes_no_longer_than_is_set_for_its_driver(host: &Host) {
@@ -102,7 +102,7 @@ fn no_more_calls_of_a_driver_run_at_a_time_than_is_set(host: &Host) {
 }
 
 /// I-6: however many calls a driver lets hang, threads are left for everything else.
-fn calls_that_hang_have_no_thread(host: &Host) {
+fn calls_that_hang_have_no_thread_and_nothing_open(host: &Host) {
     const COUNT: usize = 40;
     let memory = Memory::new();
     let driver = Driver::start(host, &memory);
@@ -112,10 +112,15 @@ fn calls_that_hang_have_no_thread(host: &Host) {
     let mut pods = Vec::new();
     for number in 0..COUNT {
         let (suffix, uid) = (format!("-{number}"), format!("uid-{number}"));
-        memory.plan("NodeStageVolume", Fault::NeverDone);
+        // Those of one half hang when they are staged, those of the other when they are given to their pods.
+        let calls: &[_] =
+            if number % 2 == 0 { &["NodeStageVolume"] } else { &["NodeStageVolume", "NodePublishVolume"] };
+        memory.plan(calls[calls.len() - 1], Fault::NeverDone);
         give_as(&node, &suffix, &format!("hangs-{number}"), "1Gi");
         node.add_pod(pod_as(&suffix, &uid)).unwrap();
-        assert_eq!(arrivals.recv(), Ok("NodeStageVolume"));
+        for call in calls {
+            assert_eq!(arrivals.recv().as_ref(), Ok(call));
+        }
         pods.push(PodUid::from(uid.as_str()));
     }
     let status = run(node.show_driver(NAME)).unwrap().status;
@@ -124,6 +129,10 @@ fn calls_that_hang_have_no_thread(host: &Host) {
     while node.workers().lanes.keys().any(|it| it.as_str().ends_with(NAME)) {
         std::thread::yield_now();
     }
+    let all = std::fs::read_dir("/proc/thread-self/fd").unwrap().filter_map(|it| it.unwrap().path().read_link().ok());
+    let volumes = [host.path("node/pods"), host.path("node/plugins")];
+    let open: Vec<_> = all.filter(|it| volumes.iter().any(|above| it.starts_with(above) && it != above)).collect();
+    assert_eq!(open, [] as [std::path::PathBuf; 0], "nothing of a volume is held open");
     // The connection ends, and with it the calls that hang.
     drop(driver);
     let _driver = Driver::start(host, &memory);

@@ -64,6 +64,8 @@ pub(super) async fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failu
         directory.add_directory(&point, PRIVATE).map_err(|error| undo(error.into()))?;
     }
     Note::staged(&source.id).labelled(task.label).write(&directory, task.after).map_err(undo)?;
+    // Many may wait for the driver: nothing is held open meanwhile.
+    drop(directory);
     let staged = call.registered.driver.stage(request, call.deadline(scene));
     scene.drivers.call(staged).await.map_err(|error| undo(failed(&error)))?;
     staged_at(scene, path)
@@ -170,24 +172,31 @@ pub(super) async fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, F
     };
     let parent = task.home.make_parent(task.slot, PRIVATE).map_err(left_nothing)?;
     let directory = parent.make_directory(&task.slot.name, PRIVATE, Mounts::Refuse).map_err(left_nothing)?;
+    drop(parent);
     let undo =
         |failure: Failure| undo(task.after, failure, || tidy(scene, &task.slot.parent(), &task.slot.name, PUBLISHED));
     let note = Note::published(&source.id, &source.name, &scene.node, &call.attachment(scene));
     note.living(source.life()).labelled(task.label).write(&directory, task.after).map_err(undo)?;
+    drop(directory);
+    task.home.close();
     let published = call.registered.driver.publish(request, call.deadline(scene));
     scene.drivers.call(published).await.map_err(|error| undo(failed(&error)))?;
     let Some(mount) = mounted(&scene.watch, &path)? else {
         return Err(lied(&source.id.driver, format_args!("nothing is mounted at {}", path.display())));
     };
     if let Some(group) = group {
-        let root = open(&directory, &mount)?;
+        let root = open(scene, task.slot, &mount)?;
         group::give_all(scene, task, &root, group)?;
     }
     Ok(Made::mount(&mount))
 }
 
 /// The root of a mount, and of no other that took its place.
-fn open(directory: &Place, mount: &Mount) -> Result<Place, Failure> {
+fn open(scene: &Scene, slot: &Slot, mount: &Mount) -> Result<Place, Failure> {
+    let Some(directory) = scene.layout.find(&slot.path())? else {
+        let text = format!("{} was mounted, and its directory is gone", mount.mount_point.display());
+        return Err(Failure::in_the_way(text));
+    };
     let point = Name::new("mount point", PUBLISHED)?;
     let root = directory.directory(&point.into(), Mounts::Enter)?;
     if windlass_linux::table::identify(&root)? == mount.id {
