@@ -77,7 +77,8 @@ pub(crate) struct Serve {
     delay: u32,
 }
 
-/// What a driver is asked by the one who measures. It says when it was there without being asked. Each is answered with the calls since the one before.
+/// What a driver is asked by the one who measures. It says when it was there without being asked. Each is answered with
+/// the calls since the one before.
 #[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Question {

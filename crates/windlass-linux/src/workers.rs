@@ -237,12 +237,17 @@ impl Workers {
     ///
     /// A job that panics is counted, and that is all. Whoever waits for its result notices by what it dropped.
     pub fn run(&self, lane: &Lane, job: impl FnOnce() + Send + 'static) -> Result<JobId, Error> {
+        self.run_job(lane, Box::new(job))
+    }
+
+    /// As [`Workers::run`], of a job that is in a box already.
+    pub fn run_job(&self, lane: &Lane, job: Job) -> Result<JobId, Error> {
         let shared = &self.0.0;
         let mut state = shared.lock();
         if state.stopped {
-            return Err(Error::Stopped { job: Box::new(job) });
+            return Err(Error::Stopped { job });
         }
-        let id = state.lanes.push(lane, Box::new(job), shared.now());
+        let id = state.lanes.push(lane, job, shared.now());
         match shared.provide_threads(&mut state) {
             // Without any thread nothing else is queued either: threads end only when there is nothing to do.
             Err(source) if state.threads == 0 => match state.lanes.take_back(lane, shared.now()) {

@@ -1,9 +1,9 @@
 //! Runs operations: calls the plugin, keeps the records, and says how it ended. It decides nothing.
 //!
 //! Each operation runs on worker threads of its plugin's lane, where it may hang without holding up another volume
-//! (I-6); while it waits for a driver it has none. Around the plugin's call stand the duties that [`windlass_core::operation`] names: the intent is on disk before
-//! anything is made, the record claims nothing before anything is taken away, *done* is said only of what the mount table
-//! shows, *refused* only if nothing was left behind.
+//! (I-6); while it waits for a driver it has none. Around the plugin's call stand the duties that
+//! [`windlass_core::operation`] names: the intent is on disk before anything is made, the record claims nothing before
+//! anything is taken away, *done* is said only of what the mount table shows, *refused* only if nothing was left behind.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -7,16 +7,17 @@ use std::{
     task::{Context, Wake, Waker},
 };
 
-use windlass_linux::workers::{Error, Lane, Workers};
+use windlass_linux::workers::{Error, Job, Lane, Workers};
 
 /// What is to be done.
 pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Begins work on a thread of a lane. Whenever it can go on after it waited, it does so on a thread of the same lane. What was
-/// begun is brought to its end, also if the workers are stopped meanwhile.
-pub(crate) fn begin(workers: &Workers, lane: &Lane, work: Work) -> Result<(), Error> {
-    let task = Task { workers: workers.clone(), lane: lane.clone(), progress: Mutex::new(Progress::Queued(work)) };
-    Arc::new(task).queue()
+/// A job for a lane of workers that begins work. Whenever that can go on after it waited, it does so on a thread of the same
+/// lane. What was begun is brought to its end, also if the workers are stopped meanwhile.
+pub(crate) fn begins(workers: &Workers, lane: &Lane, start: impl FnOnce() -> Work + Send + 'static) -> Job {
+    let (workers, lane) = (workers.clone(), lane.clone());
+    // Until it begins it takes less memory than the work itself.
+    Box::new(move || Arc::new(Task { workers, lane, progress: Mutex::new(Progress::Queued(start())) }).run())
 }
 
 struct Task {
@@ -108,8 +109,9 @@ mod tests {
         Workers::new("task-test", Limits::default())
     }
 
-    fn lane() -> Lane {
-        Lane::from("driver")
+    fn begin(workers: &Workers, work: Work) -> Result<(), Error> {
+        let lane = Lane::from("driver");
+        workers.run_job(&lane, begins(workers, &lane, || work)).map(drop)
     }
 
     /// Work that tells when it begins to wait for an answer, and which it got.
@@ -134,7 +136,7 @@ mod tests {
         let workers = workers();
         let (answer, answered) = oneshot::channel();
         let (work, told) = waits(answered);
-        begin(&workers, &lane(), work).unwrap();
+        begin(&workers, work).unwrap();
         told.recv_timeout(PATIENCE).unwrap();
         until_idle(&workers);
         assert!(workers.counts().lanes.is_empty(), "{workers:?}");
@@ -160,7 +162,7 @@ mod tests {
             }
             Poll::Pending
         });
-        begin(&workers, &lane(), Box::pin(work)).unwrap();
+        begin(&workers, Box::pin(work)).unwrap();
         told.recv_timeout(PATIENCE).unwrap();
     }
 
@@ -169,11 +171,11 @@ mod tests {
         let workers = workers();
         let (answer, answered) = oneshot::channel();
         let (work, told) = waits(answered);
-        begin(&workers, &lane(), work).unwrap();
+        begin(&workers, work).unwrap();
         told.recv_timeout(PATIENCE).unwrap();
         workers.stop();
         let (late, _) = waits(oneshot::channel().1);
-        assert!(begin(&workers, &lane(), late).is_err());
+        assert!(begin(&workers, late).is_err());
         answer.send(7).unwrap();
         assert_eq!(told.recv_timeout(PATIENCE).unwrap(), Some(7));
     }
@@ -188,7 +190,7 @@ mod tests {
             let _ = answered.await;
             std::panic::resume_unwind(Box::new("on purpose"));
         };
-        begin(&workers, &lane(), Box::pin(work)).unwrap();
+        begin(&workers, Box::pin(work)).unwrap();
         answer.send(()).unwrap();
         assert!(dropped.recv_timeout(PATIENCE).is_err_and(|it| it == std::sync::mpsc::RecvTimeoutError::Disconnected));
     }

@@ -17,9 +17,9 @@ use windlass_core::{
     ids::{DriverName, OperationId},
     operation::{Kind as ActionKind, Operation},
 };
-use windlass_linux::workers::Lane;
+use windlass_linux::workers::{Job, Lane};
 
-use crate::{catalogue::Kind, csi::DriverSettings, task::Work, view::Operations};
+use crate::{catalogue::Kind, csi::DriverSettings, view::Operations};
 
 /// Operations of one driver at a time. They have no thread while they wait for the driver, so this is what drivers are
 /// to be spared, and what a kubelet does not spare them at all.
@@ -29,7 +29,7 @@ const AT_ONCE: usize = 256;
 pub(super) struct Beginning {
     pub(super) id: OperationId,
     pub(super) lane: Lane,
-    pub(super) work: Work,
+    pub(super) job: Job,
 }
 
 pub(super) struct Lanes {

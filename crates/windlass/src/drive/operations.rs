@@ -55,22 +55,24 @@ impl Drive {
         self.busy.insert(place);
         let lane = self.lanes.of(&operation);
         let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
-        let work = Box::pin(async move {
-            let mut answer = Answer { id, inbox, locks, ended: None };
-            let want = want.and_then(|(packed, open, detail, objects)| {
-                Some(Want { pod: open.or_else(|| together.open(&packed))?, detail, objects })
-            });
-            let job = Job { operation, want, epoch, held, is_unrecorded, together };
-            answer.ended = Some(executor.run(&job).await);
+        let job = task::begins(&self.workers, &lane, move || {
+            Box::pin(async move {
+                let mut answer = Answer { id, inbox, locks, ended: None };
+                let want = want.and_then(|(packed, open, detail, objects)| {
+                    Some(Want { pod: open.or_else(|| together.open(&packed))?, detail, objects })
+                });
+                let job = Job { operation, want, epoch, held, is_unrecorded, together };
+                answer.ended = Some(executor.run(&job).await);
+            })
         });
-        if let Some(beginning) = self.lanes.enter(driver.as_ref(), Beginning { id, lane, work }) {
+        if let Some(beginning) = self.lanes.enter(driver.as_ref(), Beginning { id, lane, job }) {
             self.give_out(beginning);
         }
     }
 
     fn give_out(&self, beginning: Beginning) {
-        let Beginning { id, lane, work } = beginning;
-        if let Err(error) = task::begin(&self.workers, &lane, work) {
+        let Beginning { id, lane, job } = beginning;
+        if let Err(error) = self.workers.run_job(&lane, job) {
             let trouble = Trouble { cause: Cause::Other, text: plugin::chain(&error).into() };
             let ended = Ended { outcome: Outcome::Refused(trouble), made: None };
             // Not here: the engine is not to be told of an end while it is asked what to start.
