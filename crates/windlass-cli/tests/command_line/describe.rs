@@ -94,6 +94,7 @@ fn a_driver_is_described_with_what_is_set_for_it() {
         "Volume Limit:   8",
         "Timeout:        1m 30s",
         "Calls At Once:  4",
+        "Operations:     4 under way, 2 wait for those to end",
         "Topology:",
         "  zone=a",
         "Capabilities:",
@@ -104,7 +105,7 @@ fn a_driver_is_described_with_what_is_set_for_it() {
     assert_eq!(daemon.print(&["describe", "driver", "disks.example.com"]), text);
     let missing = daemon.print(&["describe", "driver/away.example.com"]);
     assert!(missing.contains("Registered:    no: start the driver;"), "{missing}");
-    assert!(!missing.contains("Timeout") && !missing.contains("Calls"), "{missing}");
+    assert!(["Timeout", "Calls", "Operations"].iter().all(|it| !missing.contains(it)), "{missing}");
     daemon.run(&["describe", "driver", "other"]).failed(1, &["driver \"other\" not found", "get drivers"]);
 }
 
