@@ -1,7 +1,7 @@
 //! The CSI drivers of this node: who is registered, and how their calls are made from threads that may block.
 //!
 //! One thread runs what must not block: it watches for drivers that come and go, and carries the bytes of all calls. An
-//! operation that makes a call has no thread until that has ended ([`crate::task`]), so a driver that hangs holds up its own
+//! operation that makes a call has no thread until that has ended (`task.rs`), so a driver that hangs holds up its own
 //! volumes and nothing else (I-6).
 
 use std::{
