@@ -1,8 +1,10 @@
 //! The driver that all services are parts of: its settings, its volumes, and how a call is carried out.
 
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use tokio::sync::Semaphore;
 use tonic::{Code, Response, Status};
 
 use crate::store::Store;
@@ -68,7 +70,13 @@ pub struct Driver {
     pub store: Arc<Store>,
     /// Held while it is counted how many volumes are attached.
     pub(crate) attaching: Mutex<()>,
+    /// One for each call that may change something at a time.
+    turns: Arc<Semaphore>,
 }
+
+/// How many calls change something at a time, for each processor. They start programs that keep one busy: more at a time
+/// take longer together.
+const AT_ONCE: usize = 4;
 
 /// How a call is told in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,10 +91,13 @@ impl Driver {
     /// A driver of these volumes.
     #[must_use]
     pub fn new(settings: Settings, store: Arc<Store>) -> Arc<Self> {
-        Arc::new(Self { settings, store, attaching: Mutex::default() })
+        let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let turns = Arc::new(Semaphore::new(AT_ONCE * processors));
+        Arc::new(Self { settings, store, attaching: Mutex::default(), turns })
     }
 
-    /// Carries out a call on a thread that may block. It goes on to its end although the caller has gone.
+    /// Carries out a call on a thread that may block, once its turn comes. What was begun goes on to its end although the
+    /// caller has gone.
     pub(crate) async fn call<Answer: Send + 'static>(
         self: &Arc<Self>,
         (kind, method): (Kind, &'static str),
@@ -94,7 +105,12 @@ impl Driver {
         work: impl FnOnce(&Self) -> Result<Answer, Status> + Send + 'static,
     ) -> Result<Response<Answer>, Status> {
         let driver = self.clone();
+        let turn = match kind {
+            Kind::Change => self.turns.clone().acquire_owned().await.ok(),
+            Kind::Question => None,
+        };
         let done = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
             let begun = Instant::now();
             let done = work(&driver);
             let took = begun.elapsed();
