@@ -58,9 +58,9 @@ pub(super) fn note(scene: &Scene, name: &Name) -> Result<Option<Note>, Failure> 
 }
 
 /// C-103.
-fn write_note(scene: &Scene, call: &Call<'_>, name: &Name, after: Earlier) -> Result<(), Failure> {
+fn write_note(scene: &Scene, call: &Call<'_>, name: &Name) -> Result<(), Failure> {
     let data = scene.layout.make(&own(name).join("data"), PRIVATE)?;
-    Note::published(&call.source.id, &call.source.name, &scene.node, &call.attachment(scene)).write(&data, after)
+    Note::published(&call.source.id, &call.source.name, &scene.node, &call.attachment(scene)).write(&data)
 }
 
 pub(super) async fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
@@ -78,7 +78,7 @@ pub(super) async fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failu
         volume_context: source.attributes(),
     };
     let undo = |failure: Failure| undo(task.after, failure, || tidy(scene, &name));
-    write_note(scene, &call, &name, task.after).map_err(|it| undo(it.nothing_left()))?;
+    write_note(scene, &call, &name).map_err(|it| undo(it.nothing_left()))?;
     if mounted(&scene.watch, &path).map_err(left_nothing)?.is_none() {
         scene.layout.make(&below, PRIVATE).map_err(|error| undo(left_nothing(error)))?;
     }
@@ -111,7 +111,7 @@ pub(super) async fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, F
     // What is staged keeps the volume's directories.
     let undo =
         |failure: Failure| undo(task.after, failure, || if can.stage_unstage { Ok(()) } else { tidy(scene, &name) });
-    write_note(scene, &call, &name, Earlier::Success).map_err(|it| undo(it.nothing_left()))?;
+    write_note(scene, &call, &name).map_err(|it| undo(it.nothing_left()))?;
     let below = devices().join(PUBLISH).join(name.as_path());
     scene.layout.make(&below, PRIVATE).map_err(|error| undo(left_nothing(error)))?;
     let published = call.registered.driver.publish(request, call.deadline(scene));

@@ -63,7 +63,7 @@ pub(super) async fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failu
         let point = Name::new("mount point", STAGED).map_err(left_nothing)?;
         directory.add_directory(&point, PRIVATE).map_err(|error| undo(error.into()))?;
     }
-    Note::staged(&source.id).labelled(task.label).write(&directory, task.after).map_err(undo)?;
+    Note::staged(&source.id).labelled(task.label).write_after(task.after, &directory).map_err(undo)?;
     // Many may wait for the driver: nothing is held open meanwhile.
     drop(directory);
     let staged = call.registered.driver.stage(request, call.deadline(scene));
@@ -176,7 +176,7 @@ pub(super) async fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, F
     let undo =
         |failure: Failure| undo(task.after, failure, || tidy(scene, &task.slot.parent(), &task.slot.name, PUBLISHED));
     let note = Note::published(&source.id, &source.name, &scene.node, &call.attachment(scene));
-    note.living(source.life()).labelled(task.label).write(&directory, task.after).map_err(undo)?;
+    note.living(source.life()).labelled(task.label).write_after(task.after, &directory).map_err(undo)?;
     drop(directory);
     task.home.close();
     let published = call.registered.driver.publish(request, call.deadline(scene));

@@ -70,16 +70,27 @@ impl Note {
         self.0.get("specVolID").map(String::as_str)
     }
 
-    /// Writes it into a directory, unless it is there already. Where nothing came before it is not looked for.
-    pub(super) fn write(&self, directory: &Place, after: Earlier) -> Result<(), Failure> {
-        let mut text = serde_json::to_vec(&self.0).map_err(|error| Failure::open(&error))?;
-        text.push(b'\n');
-        let name = name()?;
-        let is_there = || whole_file::read(directory, &name, BYTES_MAX).is_ok_and(|it| it.as_ref() == Some(&text));
-        if after != Earlier::Nothing && is_there() {
+    /// Writes it into a directory, unless it is there already.
+    pub(super) fn write(&self, directory: &Place) -> Result<(), Failure> {
+        let text = self.text()?;
+        if whole_file::read(directory, &name()?, BYTES_MAX).is_ok_and(|it| it.as_ref() == Some(&text)) {
             return Ok(());
         }
-        Ok(whole_file::write_readable(directory, &name, &text, Survives::CrashWhole)?)
+        put(directory, &text)
+    }
+
+    /// The same; where nothing came before it is not looked for.
+    pub(super) fn write_after(&self, earlier: Earlier, directory: &Place) -> Result<(), Failure> {
+        match earlier {
+            Earlier::Nothing => put(directory, &self.text()?),
+            _ => self.write(directory),
+        }
+    }
+
+    fn text(&self) -> Result<Vec<u8>, Failure> {
+        let mut text = serde_json::to_vec(&self.0).map_err(|error| Failure::open(&error))?;
+        text.push(b'\n');
+        Ok(text)
     }
 
     /// The note in a directory. One that makes no sense counts as none: what is recorded elsewhere tells as much.
@@ -87,6 +98,10 @@ impl Note {
         let text = whole_file::read(directory, &name()?, BYTES_MAX)?;
         Ok(text.and_then(|it| serde_json::from_slice(&it).ok()).map(Self))
     }
+}
+
+fn put(directory: &Place, text: &[u8]) -> Result<(), Failure> {
+    Ok(whole_file::write_readable(directory, &name()?, text, Survives::CrashWhole)?)
 }
 
 fn name() -> Result<Name, Failure> {
@@ -114,7 +129,7 @@ mod tests {
     fn a_note_is_flat_sorted_and_ends_with_a_line() {
         let (directory, place) = place();
         let note = Note::published(&source(), "pv-1", "node-1", "csi-x").living("Persistent").labelled(None);
-        note.write(&place, Earlier::Nothing).unwrap();
+        note.write_after(Earlier::Nothing, &place).unwrap();
         let path = directory.path().join(FILE);
         assert_eq!(
             std::fs::read_to_string(&path).unwrap(),
@@ -130,11 +145,11 @@ mod tests {
     fn a_note_that_says_the_same_is_not_written_again() {
         let (directory, place) = place();
         let inode = || std::fs::metadata(directory.path().join(FILE)).unwrap().ino();
-        Note::staged(&source()).write(&place, Earlier::Nothing).unwrap();
+        Note::staged(&source()).write(&place).unwrap();
         let first = inode();
-        Note::staged(&source()).write(&place, Earlier::Success).unwrap();
+        Note::staged(&source()).write(&place).unwrap();
         assert_eq!(inode(), first);
-        Note::staged(&source()).labelled(Some("l")).write(&place, Earlier::Success).unwrap();
+        Note::staged(&source()).labelled(Some("l")).write(&place).unwrap();
         assert_ne!(inode(), first);
     }
 
