@@ -87,13 +87,12 @@ impl Lanes {
 
     /// A driver that hangs holds up its own volumes alone.
     fn driver(&mut self, name: &DriverName) -> &mut DriverLane {
-        if !self.drivers.contains_key(name) {
-            let lane = Lane::from(format!("{}/{name}", Kind::Csi.plugin_name()).as_str());
-            let at_once = self.at_once.get(name.as_str()).copied().unwrap_or(AT_ONCE);
-            let lane = DriverLane { lane, at_once, under_way: 0, waiting: VecDeque::new() };
-            self.drivers.insert(name.clone(), lane);
-        }
-        self.drivers.get_mut(name).expect("it was just put there")
+        self.drivers.entry(name.clone()).or_insert_with(|| DriverLane {
+            lane: Lane::from(format!("{}/{name}", Kind::Csi.plugin_name()).as_str()),
+            at_once: self.at_once.get(name.as_str()).copied().unwrap_or(AT_ONCE),
+            under_way: 0,
+            waiting: VecDeque::new(),
+        })
     }
 
     /// Gives an operation back if it can begin now; otherwise it waits until others of its driver have [left](Self::leave).

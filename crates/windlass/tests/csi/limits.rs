@@ -1,6 +1,9 @@
 //! What may be set for a driver or a volume: how long a call may take, and how many run at a time.
 
-use std::{num::NonZeroUsize, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    time::{Duration, Instant},
+};
 
 use k8s_openapi::{api::core::v1::PersistentVolume, serde_json::json};
 use libtest_mimic::Trial;
@@ -13,6 +16,7 @@ use crate::{
 };
 
 const SHORT: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The tests of this file, each by the name of its function.
 macro_rules! tests {
@@ -126,7 +130,9 @@ fn calls_that_hang_have_no_thread_and_nothing_open(host: &Host) {
     let status = run(node.show_driver(NAME)).unwrap().status;
     assert_eq!((status.operations_under_way, status.operations_waiting), (COUNT as u64, 0));
     // A thread that has sent a call lets go of it a moment later.
+    let began = Instant::now();
     while node.workers().lanes.keys().any(|it| it.as_str().ends_with(NAME)) {
+        assert!(began.elapsed() < PATIENCE, "{:?}", node.workers());
         std::thread::yield_now();
     }
     let all = std::fs::read_dir("/proc/thread-self/fd").unwrap().filter_map(|it| it.unwrap().path().read_link().ok());
