@@ -17,7 +17,13 @@ pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) fn begins(workers: &Workers, lane: &Lane, start: impl FnOnce() -> Work + Send + 'static) -> Job {
     let (workers, lane) = (workers.clone(), lane.clone());
     // Until it begins it takes less memory than the work itself.
-    Box::new(move || Arc::new(Task { workers, lane, progress: Mutex::new(Progress::Queued(start())) }).run())
+    Box::new(move || {
+        let mut work = start();
+        // Most work waits for nobody, and need not be woken. What does wait is asked once more, with somebody to wake.
+        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            Arc::new(Task { workers, lane, progress: Mutex::new(Progress::Queued(work)) }).run();
+        }
+    })
 }
 
 struct Task {
