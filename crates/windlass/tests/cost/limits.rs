@@ -11,7 +11,7 @@ pub(crate) struct Limits {
 pub(crate) const CALLS: Limits = Limits { up: 167.0, down: 91.0 };
 
 /// Allocations and reallocations of all threads.
-pub(crate) const ALLOCATIONS: Limits = Limits { up: 655.0, down: 320.0 };
+pub(crate) const ALLOCATIONS: Limits = Limits { up: 645.0, down: 310.0 };
 
 /// Times that a thread went to sleep, of a pod that comes and goes alone. Threads that meet can do with fewer or need more.
 pub(crate) const WAKE_UPS: Limits = Limits { up: 26.0, down: 30.0 };
