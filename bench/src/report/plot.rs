@@ -81,7 +81,7 @@ pub(super) fn growth(results: &Results) -> Option<String> {
         let up = Axis { from: least, to: most, begin: TOP + PLOT_HEIGHT, end: TOP };
         plot(&mut text, title, &sizes, lines, &across, &up);
     }
-    legend(&mut text, &plots[0].1);
+    legend(&mut text, &plots[0].1, last);
     text.push_str("</svg>\n");
     Some(text)
 }
@@ -128,12 +128,29 @@ fn plot(text: &mut String, title: &str, sizes: &[u32], lines: &[Line], across: &
     }
 }
 
-fn legend(text: &mut String, lines: &[Line]) {
-    for (index, (system, _)) in lines.iter().enumerate() {
-        let x = 220.0 + 150.0 * index as f64;
-        let y = HEIGHT - 20.0;
-        let _ = writeln!(text, "<circle cx=\"{x}\" cy=\"{:.1}\" r=\"5\" fill=\"{}\"/>", y - 4.0, color(*system));
-        let _ = writeln!(text, "<text x=\"{:.1}\" y=\"{y}\">{system}</text>", x + 12.0);
+/// Which color is whose: in one row in the middle, each as wide as its words. A line that ends early is said to, so that
+/// nobody takes what was not measured for what lies below another line.
+fn legend(text: &mut String, lines: &[Line], largest: u32) {
+    const LETTER: f64 = 7.5;
+    const MARK: f64 = 14.0;
+    const GAP: f64 = 28.0;
+    let words = |(system, points): &Line| {
+        let last = points.last().map_or(0.0, |it| it.0);
+        let what = match system {
+            System::Floor => "floor (bare system calls)".to_owned(),
+            System::Windlass | System::Embedded | System::Kubelet => system.to_string(),
+        };
+        if last < f64::from(largest) { format!("{what} (up to {last} pods)") } else { what }
+    };
+    let entries: Vec<(System, String)> = lines.iter().map(|it| (it.0, words(it))).collect();
+    let width = |words: &str| MARK + LETTER * words.chars().count() as f64;
+    let all = entries.iter().map(|it| width(&it.1) + GAP).sum::<f64>() - GAP;
+    let (mut x, y) = ((WIDTH - all) / 2.0, HEIGHT - 20.0);
+    for (system, words) in &entries {
+        let _ =
+            writeln!(text, "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"5\" fill=\"{}\"/>", x + 5.0, y - 4.0, color(*system));
+        let _ = writeln!(text, "<text x=\"{:.1}\" y=\"{y}\">{words}</text>", x + MARK);
+        x += width(words) + GAP;
     }
 }
 
@@ -160,6 +177,32 @@ mod tests {
             line.split('"').nth(1).unwrap_or_default().split(' ').filter_map(|it| it.split(',').nth(1)).collect();
         assert_eq!(heights.len(), 2, "{picture}");
         assert_eq!(heights[0], heights[1]);
+    }
+
+    #[test]
+    fn the_legend_names_every_line_apart_and_where_it_ends() {
+        let point = |pods: f64| (pods, 1.0);
+        let whole = vec![point(10.0), point(5000.0)];
+        let lines = [
+            (System::Kubelet, vec![point(10.0), point(1000.0)]),
+            (System::Windlass, whole.clone()),
+            (System::Embedded, whole.clone()),
+            (System::Floor, whole),
+        ];
+        let mut text = String::new();
+        legend(&mut text, &lines, 5000);
+        for words in [">kubelet (up to 1000 pods)<", ">windlass<", ">windlass-embedded<", ">floor (bare system calls)<"]
+        {
+            assert!(text.contains(words), "{words}\n{text}");
+        }
+        let number = |line: &str| line.split('"').nth(1).and_then(|it| it.parse::<f64>().ok()).unwrap_or_default();
+        let rows: Vec<&str> = text.lines().collect();
+        for pair in rows.windows(2).filter(|it| it[0].starts_with("<text")) {
+            let letters = pair[0].split(['>', '<']).nth(2).unwrap_or_default().len();
+            assert!(number(pair[0]) + 7.5 * letters as f64 + 10.0 < number(pair[1]), "{pair:?}");
+        }
+        let end = number(rows.last().unwrap_or(&""));
+        assert!(number(rows[0]) > 5.0 && end + 25.0 * 7.5 < WIDTH, "{text}");
     }
 
     #[test]
