@@ -90,6 +90,9 @@ unit() {
     if grep -E '^(Protect|Private(Tmp|Devices|Users|IPC)|Read(Write|Only)Paths|Inaccessible|Bind|Temporary|MountFlags|Root|ProcSubset|Exec(Paths)|NoExecPaths|DynamicUser)' "$unit"; then
         fail "what is above would put windlass into a mount namespace of its own"
     fi
+    for line in UMask=0077 IPAddressDeny=any RestrictAddressFamilies=AF_UNIX NoNewPrivileges=yes; do
+        grep -qx "$line" "$unit" || fail "the unit does not say $line"
+    done
     if ! have systemd-analyze; then
         skip "the unit was not verified, for systemd-analyze is missing."
         return

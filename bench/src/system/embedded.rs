@@ -92,7 +92,7 @@ impl Embedded {
                 match changes.next().await {
                     Some(Change::Synced) => return Ok(()),
                     // It may have been among them.
-                    Some(Change::Missed(_)) if node.volumes_in_use().await.is_some() => return Ok(()),
+                    Some(Change::Missed(_)) if node.volumes_in_use().await?.is_some() => return Ok(()),
                     Some(_) => {}
                     None => bail!("the node has ended"),
                 }
@@ -242,7 +242,7 @@ impl Serves for Embedded {
             Command::Change => self.change(),
             Command::Leave => {
                 let node = self.node.take().context("it was not started")?;
-                self.runtime.block_on(node.stop(Duration::from_secs(60)));
+                self.runtime.block_on(node.stop(Duration::from_secs(60)))?;
                 Ok(Answer::nothing())
             }
         }

@@ -3,7 +3,9 @@
 //! `docs/api.md` tells how to use it and `docs/openapi.json`, which is served, is the contract. The objects themselves are
 //! `windlass::view`'s. Everything runs on the daemon's one runtime thread, so nothing here blocks.
 
+mod caller;
 mod connections;
+mod places;
 mod query;
 mod routes;
 mod seen;
@@ -16,7 +18,7 @@ mod tests;
 mod watch;
 
 pub(crate) use connections::{Limits, serve};
-pub(crate) use socket::{bind, make_directory};
+pub(crate) use socket::{bind, check, make_directory};
 
 /// Where the resources are.
 pub(crate) const BASE: &str = "/apis/windlass/v1alpha1";

@@ -64,14 +64,18 @@ pub(crate) enum Color {
 pub(crate) enum Command {
     /// Run the daemon on a directory of manifests
     Run(Box<Settings>),
-    /// List pods, volumes, mounts, drivers, operations or the node
+    /// List pods, claims, volumes, mounts, drivers, operations or the node
     Get(Get),
-    /// Show everything about a pod, a volume, a driver or the node
+    /// Show everything about a pod, a claim, a volume, a driver or the node
     Describe(Describe),
-    /// Say why the volumes of a pod are not mounted, and what to do
+    /// Say why the volumes of a pod are not mounted, or a claim has none, and what to do
     Explain(Explain),
     /// Wait until the volumes of pods are mounted, or gone
     Wait(Wait),
+    /// Try at once what failed and waits for its next try
+    Retry(Retry),
+    /// Take away what is kept only because nobody said that it may go
+    Delete(Delete),
     /// Show pods and their volumes as a tree
     Tree(Tree),
     /// List what happened to pods, in the kubelet's words
@@ -174,6 +178,9 @@ pub(crate) enum Resource {
     /// Volumes as pods have them
     #[value(alias = "mount")]
     Mounts,
+    /// Claims, and volumes that were made for claims that are gone
+    #[value(alias = "claim", alias = "pvc", alias = "pvcs")]
+    Claims,
     /// CSI drivers that are registered, wanted by volumes, or set up
     #[value(alias = "driver")]
     Drivers,
@@ -238,6 +245,9 @@ pub(crate) enum Described {
     /// A pod, its volumes and what happened to it
     #[value(alias = "pods", alias = "po")]
     Pod,
+    /// A claim, its volume, and what becomes of it
+    #[value(alias = "claims", alias = "pvc", alias = "pvcs")]
+    Claim,
     /// A volume of this node, and the pods that use it
     #[value(alias = "volumes", alias = "vol")]
     Volume,
@@ -265,11 +275,12 @@ pub(crate) struct Describe {
 
 #[derive(Args, Debug)]
 pub(crate) struct Explain {
-    /// A pod, or one volume of a pod as in web/data
+    /// A pod, one volume of a pod as in web/data, or a claim as in claim/data; without it, all that is not well on the node,
+    /// by cause
     #[arg(value_name = "POD[/VOLUME]")]
-    pub(crate) what: String,
+    pub(crate) what: Option<String>,
 
-    /// The namespace
+    /// The namespace of the pod
     #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE")]
     pub(crate) namespace: String,
 
@@ -293,9 +304,11 @@ pub(crate) enum Goal {
     /// All volumes are mounted
     #[value(alias = "condition=VolumesMounted", alias = "condition=volumesmounted", alias = "condition=mounted")]
     Mounted,
-    /// No volume is left
+    /// Nothing of the pod is left: no volume, no record, no directory
     #[value(alias = "delete")]
     Unmounted,
+    /// The same, and the volumes that it alone had are unstaged, detached and deleted, as far as they are to be
+    Released,
 }
 
 #[derive(Args, Debug)]
@@ -318,6 +331,76 @@ pub(crate) struct Wait {
     /// Give up after this time, for example 30s, 5m or 1h; 0 only looks
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub(crate) timeout: std::time::Duration,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Delete {
+    #[command(subcommand)]
+    pub(crate) command: DeleteCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum DeleteCommand {
+    /// Take pods away at once that are on disk and that no manifest names
+    ///
+    /// Such pods are held for a while (--orphan-delay of windlass run), because their manifests may be missing by accident;
+    /// `windlass get pods` shows them. With them goes what is in their volumes, as when a manifest is removed. A pod that a
+    /// manifest names is refused: remove the manifest.
+    #[command(visible_alias = "pods", alias = "po")]
+    Pod(DeletePod),
+    /// Delete the volume at once that was made for a claim that is gone
+    ///
+    /// Such a volume is deleted by itself when its time has come (--delete-delay of windlass run), or is kept; `windlass get
+    /// claims` shows which. Its driver is asked to delete it, and what is in it is lost. One whose class keeps volumes
+    /// (reclaimPolicy: Retain) is forgotten instead, and stays with its driver. A claim that is still in a manifest is
+    /// refused, and so is a volume that something on this node has.
+    #[command(visible_alias = "pvc", alias = "claims")]
+    Claim(DeleteClaim),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DeletePod {
+    /// The pods, by name or by UID
+    #[arg(value_name = "POD", required_unless_present = "all_orphans", conflicts_with = "all_orphans")]
+    pub(crate) pods: Vec<String>,
+
+    /// All pods of all namespaces that no manifest has named since the start
+    #[arg(long)]
+    pub(crate) all_orphans: bool,
+
+    /// Only volumes that the pods had before the start and that their manifests do not name
+    #[arg(long, conflicts_with = "all_orphans")]
+    pub(crate) orphaned_volumes: bool,
+
+    /// The namespace
+    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE")]
+    pub(crate) namespace: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Retry {
+    /// The pods, or volumes of pods by the pod's names for them
+    #[arg(value_name = "POD[/VOLUME]", required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) pods: Vec<String>,
+
+    /// Everything of all namespaces, volumes without pods and claims too
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// The namespace
+    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE")]
+    pub(crate) namespace: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DeleteClaim {
+    /// The claims, each by its name or as NAMESPACE/NAME
+    #[arg(value_name = "CLAIM", required = true)]
+    pub(crate) claims: Vec<String>,
+
+    /// The namespace of those that name none
+    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE")]
+    pub(crate) namespace: String,
 }
 
 #[derive(Args, Debug)]

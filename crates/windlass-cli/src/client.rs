@@ -6,6 +6,7 @@
 use std::{
     env, io,
     marker::PhantomData,
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -13,7 +14,7 @@ use std::{
 use anyhow::Context;
 use http_body_util::{BodyExt, Empty};
 use hyper::{
-    Request, Response, StatusCode,
+    Method, Request, Response, StatusCode,
     body::{Bytes, Incoming},
     client::conn::http1,
     header,
@@ -67,6 +68,9 @@ impl Unreachable {
     /// What may help.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
+            Self::Connect { socket, .. } if std::fs::metadata(socket).is_ok_and(|it| !it.file_type().is_socket()) => {
+                "that is no socket: see that --socket names the socket of a windlass daemon"
+            }
             Self::Connect { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => "start it with `windlass run`, or name its socket with --socket",
                 io::ErrorKind::PermissionDenied => {
@@ -97,6 +101,11 @@ pub(crate) struct Refused {
 /// Whether the daemon says that there is no such thing.
 pub(crate) fn is_not_found(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Refused>().is_some_and(|it| it.code == StatusCode::NOT_FOUND)
+}
+
+/// Whether the daemon understood and said no.
+pub(crate) fn is_refused(error: &anyhow::Error) -> bool {
+    error.is::<Refused>()
 }
 
 /// An error as the API spells it.
@@ -141,6 +150,18 @@ impl Client {
         }
     }
 
+    /// Takes away what is at this path, and answers what becomes of it.
+    pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let bytes = self.in_time(async { self.read(self.send(Method::DELETE, path).await?).await }).await?;
+        serde_json::from_slice(&bytes).with_context(|| format!("the daemon's answer to {path} makes no sense"))
+    }
+
+    /// Does what is at this path, and answers what came of it.
+    pub(crate) async fn post<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let bytes = self.in_time(async { self.read(self.send(Method::POST, path).await?).await }).await?;
+        serde_json::from_slice(&bytes).with_context(|| format!("the daemon's answer to {path} makes no sense"))
+    }
+
     /// Everything at this path, and what changes from now on.
     pub(crate) async fn watch<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<Watch<T>> {
         let path = format!("{path}?watch=true");
@@ -166,12 +187,18 @@ impl Client {
 
     /// A connection for each question: there are few, and a watch keeps its own.
     async fn ask(&self, path: &str) -> anyhow::Result<Response<Incoming>> {
+        self.send(Method::GET, path).await
+    }
+
+    async fn send(&self, method: Method, path: &str) -> anyhow::Result<Response<Incoming>> {
         let stream = self.connect().await?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broke_off(Some(error)))?;
         // Its errors come out of the answer too.
         tokio::spawn(connection);
-        let request = Request::get(path)
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
             .header(header::HOST, "windlass")
             .header(header::ACCEPT, "application/json")
             .body(Empty::<Bytes>::new())
@@ -290,6 +317,32 @@ pub(crate) fn list(namespace: Option<&str>, plural: &str) -> String {
 /// The path of a pod.
 pub(crate) fn pod(namespace: &str, name: &str) -> String {
     format!("{}/{}", list(Some(namespace), "pods"), segment(name))
+}
+
+/// The path of a pod by its UID, whatever it is called.
+pub(crate) fn pod_by_uid(uid: &str) -> String {
+    format!("{}/{}", list(None, "pods"), segment(uid))
+}
+
+/// The path of the volumes that a pod has and does not name.
+pub(crate) fn orphans(uid: &str) -> String {
+    format!("{}/orphans", pod_by_uid(uid))
+}
+
+/// The path by which what failed is tried at once: of a pod, of one volume of it, or of everything.
+pub(crate) fn retry(pod: Option<(&str, &str)>, volume: Option<&str>) -> String {
+    match (pod, volume) {
+        (None, _) => list(None, "retry"),
+        (Some((namespace, name)), None) => format!("{}/retry", self::pod(namespace, name)),
+        (Some((namespace, name)), Some(volume)) => {
+            format!("{}/retry?volume={}", self::pod(namespace, name), segment(volume))
+        }
+    }
+}
+
+/// The path of a claim.
+pub(crate) fn claim(namespace: &str, name: &str) -> String {
+    format!("{}/{}", list(Some(namespace), "claims"), segment(name))
 }
 
 /// The path of what a pod's containers are to be given.

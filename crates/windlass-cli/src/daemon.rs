@@ -23,7 +23,7 @@ use config::{Config, Settings, Tokens};
 use jiff::Timestamp;
 use journal::Journal;
 use sd_notify::NotifyState;
-use shared::{About, Shared};
+use shared::{About, Shared, Transitions};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
@@ -88,7 +88,16 @@ impl Daemon {
         // At the same time as the disk: each takes a while where there are many pods.
         let manifests = self.read_manifests()?;
         let daemon = self.clone();
-        let Some(node) = signals.unless(move || daemon.start()).await else { return Ok(ExitCode::SUCCESS) };
+        // What cannot work is refused before anything is made below the root.
+        let checked = move || {
+            if daemon.config.once.is_none() {
+                api::check(&daemon.config.socket, daemon.config.socket_group.as_deref())?;
+            }
+            let manifests = &daemon.config.manifests;
+            fs::read_dir(manifests).with_context(|| format!("read manifests in {}", manifests.display()))?;
+            daemon.start()
+        };
+        let Some(node) = signals.unless(checked).await else { return Ok(ExitCode::SUCCESS) };
         let node = node?;
         // Whoever has the root may have the socket, so this comes after the lock.
         let socket = match config.once {
@@ -98,8 +107,10 @@ impl Daemon {
         let follow = node.changes_since_start().unwrap_or_else(|| node.changes());
         let once = node.changes();
         let journal = Arc::new(Journal::new());
+        let started = Timestamp::now();
+        let transitions = Arc::new(Transitions::new(started));
         // Begins before the manifests are read, for that brings more news than can be kept for later.
-        tokio::spawn(follow::follow(follow, node.clone(), journal.clone(), config.clone()));
+        tokio::spawn(follow::follow(follow, node.clone(), journal.clone(), transitions.clone(), config.clone()));
         let given = node.clone();
         let Some(source) = signals.unless(move || joined(manifests)?.watch(&given)).await else {
             self.end(&node, &mut signals).await;
@@ -111,9 +122,9 @@ impl Daemon {
             root: config.root.clone(),
             manifests: config.manifests.clone(),
             rootless: self.rootless,
-            started: Timestamp::now(),
+            started,
         };
-        let shared = Arc::new(Shared { node, source, journal, about });
+        let shared = Arc::new(Shared { node, source, journal, about, transitions });
         self.greet();
         tokio::spawn(follow::follow_source(shared.clone()));
         let Some((listener, file)) = socket else {
@@ -135,11 +146,21 @@ impl Daemon {
         tokio::spawn(service::keep_watchdog(shared.node.clone()));
         service::tell(&[NotifyState::Ready, NotifyState::Status("following the manifests")]);
         let name = loop {
-            match signals.next().await {
-                Told::End(name) => break name,
-                Told::Reread => {
-                    tracing::info!("reading all manifests again");
-                    shared.source.reread();
+            tokio::select! {
+                told = signals.next() => match told {
+                    Told::End(name) => break name,
+                    Told::Reread => {
+                        tracing::info!("reading all manifests again");
+                        shared.source.reread();
+                    }
+                },
+                // Nothing would be looked after any more, and nobody would see it: whoever restarts services does so now.
+                ended = shared.node.ended() => {
+                    tracing::error!("{ended}");
+                    service::tell(&[NotifyState::Stopping, NotifyState::Status("the engine broke off")]);
+                    let _ = stop.send(true);
+                    drop(file);
+                    return Err(ended.into());
                 }
             }
         };
@@ -176,6 +197,9 @@ impl Daemon {
             .driver_registry(&config.driver_registry)
             .driver_deadline(config.driver_timeout)
             .keep_terminated(config.keep_terminated)
+            .hold_while_in_use(config.hold_while_in_use)
+            .delete_delay(config.delete_delay)
+            .default_service_account("default")
             .give_memory_back()
             .limits(limits);
         let with_driver =
@@ -222,8 +246,9 @@ impl Daemon {
     async fn end(&self, node: &Node, signals: &mut Signals) {
         tokio::select! {
             running = node.clone().stop(self.config.stop_timeout) => match running {
-                0 => tracing::info!("ended"),
-                _ => tracing::warn!(running, "ended while operations ran; the next start recovers from them"),
+                Ok(0) => tracing::info!("ended"),
+                Err(ended) => tracing::error!("{ended}"),
+                Ok(running) => tracing::warn!(running, "ended while operations ran; the next start recovers from them"),
             },
             // Whoever asks twice is in a hurry.
             name = signals.end() => {
@@ -274,7 +299,12 @@ impl Signals {
     /// Does something that may block, elsewhere; `None` if somebody wants us to end before it is done.
     async fn unless<T: Send + 'static>(&mut self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         tokio::select! {
-            done = tokio::task::spawn_blocking(work) => done.ok(),
+            done = tokio::task::spawn_blocking(work) => match done.map_err(tokio::task::JoinError::try_into_panic) {
+                Ok(done) => Some(done),
+                // A defect is no end in order.
+                Err(Ok(panic)) => panic::resume_unwind(panic),
+                Err(Err(_)) => None,
+            },
             name = self.end() => {
                 tracing::info!(signal = name, "ending before all is read");
                 None
@@ -289,5 +319,18 @@ impl Signals {
                 return name;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It would look like a daemon that somebody ended.
+    #[test]
+    #[should_panic(expected = "on purpose")]
+    fn a_start_that_breaks_off_does_not_end_well() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { Signals::listen().unwrap().unless(|| panic!("on purpose")).await });
     }
 }

@@ -32,6 +32,8 @@ fn main() -> ExitCode {
             ask(commands::explain::run(&command, arguments.socket.as_deref(), &arguments.look))
         }
         Command::Wait(command) => ask(commands::wait::run(&command, arguments.socket.as_deref(), &arguments.look)),
+        Command::Retry(command) => ask(commands::retry::run(&command, arguments.socket.as_deref())),
+        Command::Delete(command) => ask(commands::delete::run(&command, arguments.socket.as_deref())),
         Command::Tree(command) => ask(commands::tree::run(&command, arguments.socket.as_deref(), &arguments.look)),
         Command::Events(command) => ask(commands::events::run(&command, arguments.socket.as_deref(), &arguments.look)),
         Command::Mounts(command) => ask(commands::mounts::run(&command, arguments.socket.as_deref())),

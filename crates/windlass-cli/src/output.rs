@@ -55,7 +55,9 @@ pub(crate) fn plain(text: &str) -> String {
             '\n' | '\r' | '\t' => plain.push(' '),
             // Those that turn the direction of writing make a line read otherwise than it is.
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => plain.extend(letter.escape_unicode()),
-            it if it.is_control() || paint::is_mark(it) => plain.extend(it.escape_unicode()),
+            // Those that nobody sees make two names look like one.
+            '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' => plain.extend(letter.escape_unicode()),
+            it if it.is_control() => plain.extend(it.escape_unicode()),
             it => plain.push(it),
         }
     }

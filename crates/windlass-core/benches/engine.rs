@@ -132,6 +132,7 @@ impl Bench {
             source: bench.source.clone(),
             version: Version::NONE,
             containers: Containers::Stopped,
+            orphan_delay: core::time::Duration::ZERO,
         });
         bench.tell(Event::DriverRegistered(bench.driver.clone()));
         for _ in 0..present / per_pod {

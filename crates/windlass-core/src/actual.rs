@@ -60,6 +60,8 @@ pub(crate) struct Mount {
     pub(crate) pod: PodKey,
     /// How the pod uses it; `None` if the pod does not name it.
     pub(crate) used: Option<Used>,
+    /// It was found at start, no record says that it was being taken away, and the pod has not named it since.
+    pub(crate) unclaimed: bool,
     pub(crate) step: Step<Published>,
     /// The call that brings it up to date while the pod has it.
     pub(crate) refreshing: Option<OperationId>,
@@ -90,13 +92,26 @@ pub(crate) struct Running {
     pub(crate) volume: VolumeKey,
     pub(crate) pod: Option<PodKey>,
     pub(crate) kind: Kind,
+    /// When it was given out, or began if it had to wait.
     pub(crate) since: Time,
-    pub(crate) deadline: Time,
-    pub(crate) hung: bool,
+    pub(crate) turn: Turn,
     /// Whether it brings up to date what a pod has already.
     pub(crate) refresh: bool,
     /// The content that a publish brings; the size that an expansion aims at.
     pub(crate) goal: u64,
+}
+
+/// Whether an operation that was given out has begun.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// So many others go first.
+    Queued { ahead: u32 },
+    /// Somebody of before may still be at its place.
+    Blocked { by: Arc<str> },
+    /// It has time until then.
+    Runs { deadline: Time },
+    /// It should have ended by now.
+    Hung,
 }
 
 impl Named for Volume {
@@ -190,6 +205,7 @@ impl Mount {
         Self {
             pod,
             used: None,
+            unclaimed: false,
             step: Step::Absent,
             refreshing: None,
             backoff: None,

@@ -2,9 +2,9 @@
 
 use crate::{
     actual::{Mount, VolumeKey},
-    ids::{ObjectName, OuterName, PodUid, SourceName, Time, Version},
+    ids::{OuterName, PodUid, SourceName, Time, Version},
     label,
-    reason::Code,
+    reason::{Code, Reason},
     spec::{Access, Life, Phase},
     world::World,
 };
@@ -23,10 +23,37 @@ pub(crate) struct Pod {
     pub(crate) confirmed: u64,
     pub(crate) groups: Box<[i64]>,
     pub(crate) volumes: Box<[NamedVolume]>,
+    /// Why it stays, or volumes that it does not name, though nobody can tell whether they are wanted. Boxed because most
+    /// are not held.
+    pub(crate) hold: Option<Box<Held>>,
+    /// A record says that it had gone and was being taken away.
+    pub(crate) had_gone: bool,
     /// The volumes of which it has a mount, named or not.
     pub(crate) mounts: SmallVec<[VolumeKey; 4]>,
     /// Whether two of its mounts are at one place (E-417).
     pub(crate) contested: bool,
+}
+
+/// Why a pod, or a part of it, is held.
+#[derive(Clone)]
+pub(crate) struct Held {
+    pub(crate) code: Code,
+    pub(crate) text: Arc<str>,
+    pub(crate) since: Time,
+    /// When that is over.
+    pub(crate) until: Option<Time>,
+}
+
+impl Held {
+    /// Only a source that cannot be read whole keeps it any longer.
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.until.is_some_and(|it| it <= now)
+    }
+
+    /// Why it is here now: once its time is over, because what is not known may name it.
+    pub(crate) fn shown(&self, world: &World) -> Code {
+        if self.is_due(world.now) && !world.all_is_known() { Code::SourceIncomplete } else { self.code }
+    }
 }
 
 /// A volume as the pod names it.
@@ -36,18 +63,14 @@ pub(crate) struct NamedVolume {
     /// The volume that it is. A name that was one keeps it while its look-up fails: the pod may run with it (I-1).
     pub(crate) volume: Option<VolumeKey>,
     /// Why the last look-up gave no volume. Boxed because most do.
-    pub(crate) trouble: Option<Box<Unresolved>>,
-}
-
-/// Why a name could not be made into a volume.
-#[derive(Clone)]
-pub(crate) struct Unresolved {
-    /// [`Code::LookupFailed`] if it may be any volume, [`Code::Invalid`] if it is none, [`Code::IdentityChanged`] if it
-    /// is another than the one that the pod has.
-    pub(crate) code: Code,
-    pub(crate) text: Arc<str>,
-    pub(crate) waits_on: Option<ObjectName>,
-    pub(crate) since: Time,
+    ///
+    /// [`Code::LookupFailed`] if it may be any volume, [`Code::Invalid`] if it is none, [`Code::IdentityChanged`] if it is
+    /// another than the one that the pod has; of one that is yet to be made, whatever its maker says.
+    ///
+    /// [`Code::LookupFailed`]: crate::reason::Code::LookupFailed
+    /// [`Code::Invalid`]: crate::reason::Code::Invalid
+    /// [`Code::IdentityChanged`]: crate::reason::Code::IdentityChanged
+    pub(crate) trouble: Option<Box<Reason>>,
 }
 
 /// How a pod uses a volume that it names, under however many names.
@@ -78,6 +101,8 @@ pub(crate) enum Ignorance {
     Identity,
     /// The pod does not name it, but its containers may run.
     Containers,
+    /// It is held, for this reason.
+    Held(Code),
 }
 
 impl Pod {
@@ -91,6 +116,8 @@ impl Pod {
             confirmed: 0,
             groups: Box::default(),
             volumes: Box::default(),
+            hold: None,
+            had_gone: false,
             mounts: SmallVec::new(),
             contested: false,
         }
@@ -99,6 +126,13 @@ impl Pod {
     /// Has it a name that is no volume, so that any volume of it may be the one that is meant?
     fn has_unknown_volume(&self) -> bool {
         self.volumes.iter().any(|it| it.volume.is_none())
+    }
+
+    /// Why it is held, if it is.
+    fn held(&self, world: &World) -> Option<Ignorance> {
+        let hold = self.hold.as_ref()?;
+        // What should have gone by now stays for another reason.
+        Some(Ignorance::Held(hold.shown(world)))
     }
 
     /// What it calls this volume; it may have several names for it (E-59).
@@ -113,6 +147,11 @@ pub(crate) fn wanting(mount: &Mount, world: &World) -> Wanting {
     let keeps = mount.step.may_be_here();
     match (pod.life, &mount.used) {
         (Life::Found, _) => Wanting::Unknown(Ignorance::Start),
+        (Life::Held, used) => match pod.held(world) {
+            Some(why) if used.is_some() || mount.unclaimed => Wanting::Unknown(why),
+            // It was not wanted before the pod was held.
+            Some(_) | None => Wanting::NotWanted,
+        },
         (Life::Gone, _) => Wanting::NotWanted,
         (Life::Known(Phase::Finished), _) if !world.keep_terminated => Wanting::NotWanted,
         (Life::Known(Phase::Running), Some(_)) => Wanting::Wanted,
@@ -129,6 +168,8 @@ pub(crate) fn wanting(mount: &Mount, world: &World) -> Wanting {
                 Wanting::Unknown(Ignorance::Lookup)
             } else if pod.contested {
                 Wanting::Unknown(Ignorance::Identity)
+            } else if let Some(why) = pod.held(world).filter(|_| mount.unclaimed) {
+                Wanting::Unknown(why)
             } else {
                 Wanting::NotWanted
             }

@@ -1,7 +1,7 @@
 //! The engine: facts in, operations out. It only dispatches; what each fact means stands in the module of its subject.
 
 use crate::{
-    actual::{PodKey, Running, Standing, Volume, VolumeKey},
+    actual::{PodKey, Running, Standing, Turn, Volume, VolumeKey},
     event::{Event, Wait},
     explain,
     ids::{BootId, ObjectName, OperationId, PodUid, SourceName, Time, WaiterId},
@@ -10,6 +10,7 @@ use crate::{
     operation::{Action, Earlier, Operation},
     plan::{Plan, Rest, plan},
     table::Table,
+    titles::Titles,
     world::{Source, Start, World},
 };
 use alloc::{
@@ -101,6 +102,8 @@ pub(crate) enum Timer {
     Volume(VolumeKey),
     /// Somebody has waited long enough.
     Wait(WaiterId),
+    /// A pod was held for long enough.
+    Hold(PodKey),
 }
 
 impl Engine {
@@ -115,6 +118,7 @@ impl Engine {
                 keep_terminated,
                 start: Start { disk_read: false, attachments_complete: !attacher, may_take_away: false },
                 pods: Table::new(seed),
+                titles: Titles::new(seed),
                 sources: sources.into_iter().map(|it| (it, Source::default())).collect(),
                 drivers: BTreeMap::new(),
                 attachments: Table::new(seed),
@@ -148,9 +152,12 @@ impl Engine {
         match event {
             Event::PodApplied(pod) => self.pod_applied(pod),
             Event::PodGone { uid, version, containers } => self.pod_gone(&uid, version, containers),
-            Event::SourceComplete { source, version, containers } => {
-                self.source_complete(&source, version, containers);
+            Event::SourceComplete { source, version, containers, orphan_delay } => {
+                self.source_complete(&source, version, containers, orphan_delay);
             }
+            Event::SourceDoubted { source, doubt } => self.source_doubted(&source, doubt),
+            Event::PodHeld { uid, hold } => self.pod_held(&uid, hold),
+            Event::HoldReleased(uid) => self.hold_released(&uid),
             Event::SourceLost { source, text } => self.source_lost(&source, &text),
             Event::ObjectChanged(object) => self.object_changed(&object),
             Event::DriverRegistered(driver) => self.driver_changed(&driver, true),
@@ -165,9 +172,13 @@ impl Engine {
             Event::FoundUnreadable { pod, plugin, inner_name, mode } => {
                 self.found_unreadable(&pod, plugin, inner_name, mode);
             }
-            Event::FoundPod(uid) => self.found_pod(&uid),
+            Event::FoundPod { uid, name } => self.found_pod(&uid, name),
             Event::DiskRead => self.disk_read(),
+            Event::OperationQueued { id, ahead } => self.operation_waits(id, Turn::Queued { ahead }),
+            Event::OperationBlocked { id, by } => self.operation_waits(id, Turn::Blocked { by }),
+            Event::OperationStarted { id } => self.operation_started(id),
             Event::OperationEnded { id, outcome } => self.operation_ended(id, outcome),
+            Event::RetryWanted { volume, pod } => self.retry_wanted(&volume, pod.as_ref()),
             Event::WaitStarted(wait) => self.wait_started(wait),
             Event::WaitCancelled(waiter) => self.wait_cancelled(waiter),
             Event::TimePassed => {}
@@ -221,7 +232,7 @@ impl Engine {
             match timer {
                 Timer::Hung(operation) => {
                     if let Some(running) = self.world.operations.get_mut(&operation) {
-                        running.hung = true;
+                        running.turn = Turn::Hung;
                         self.touched.insert(running.volume);
                     }
                 }
@@ -230,6 +241,7 @@ impl Engine {
                     self.touched.insert(volume);
                 }
                 Timer::Wait(waiter) => self.wait_is_over(waiter),
+                Timer::Hold(pod) => self.hold_is_due(pod),
             }
         }
     }
@@ -322,7 +334,8 @@ impl Engine {
         let spec = volume.spec.clone();
         self.operations.push_back(Operation { id, spec, action, failures, deadline });
         self.timers.insert((deadline, Timer::Hung(id)));
-        let running = Running { volume: key, pod, kind, since: now, deadline, hung: false, refresh, goal };
+        let turn = Turn::Runs { deadline };
+        let running = Running { volume: key, pod, kind, since: now, turn, refresh, goal };
         self.world.operations.insert(id, running);
         self.touch_rivals(pod);
     }
@@ -418,7 +431,9 @@ impl Engine {
     /// Takes an operation off the list of those that run.
     pub(crate) fn take_running(&mut self, id: OperationId) -> Option<Running> {
         let running = self.world.operations.remove(&id)?;
-        self.timers.remove(&(running.deadline, Timer::Hung(id)));
+        if let Turn::Runs { deadline } = running.turn {
+            self.timers.remove(&(deadline, Timer::Hung(id)));
+        }
         Some(running)
     }
 

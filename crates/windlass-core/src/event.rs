@@ -6,9 +6,11 @@ use crate::{
         VolumeId, WaiterId,
     },
     operation::{Outcome, Proof},
+    reason::Code,
     spec::{Mode, Pod, VolumeSpec},
 };
 use alloc::sync::Arc;
+use core::time::Duration;
 
 /// A fact from outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,7 +32,7 @@ pub enum Event {
     },
     /// A source has given everything it has since it started or was lost: what it had before and did not give again is gone.
     ///
-    /// Once every source has been complete, pods that were found on disk and that none has are gone too. Pods without a source
+    /// Once every source has been complete, pods that were found on disk and that none has are gone too, after a delay. Pods without a source
     /// whose containers still run are told before that, by [`PodGone`](Self::PodGone) with [`Containers::MayRun`].
     SourceComplete {
         /// The source.
@@ -39,7 +41,28 @@ pub enum Event {
         version: Version,
         /// What to assume of the containers of pods that are gone.
         containers: Containers,
+        /// How long what was found on disk stays if no source has named it since the start: a source can look shorter than
+        /// it is, and at the start nobody knows how long it was (I-1). With zero its word is final.
+        orphan_delay: Duration,
     },
+    /// A source that is complete has come upon something that it cannot read, or has read it again. What it gives still
+    /// counts, but what it does not name may be there: until then no [`Hold`] ends.
+    SourceDoubted {
+        /// The source.
+        source: SourceName,
+        /// What it cannot read, for people; `None` once there is no doubt any more.
+        doubt: Option<Arc<str>>,
+    },
+    /// A source cannot tell whether it has this pod: what is there of it stays as it is, and it gets nothing new (I-1). Of a
+    /// pod that is not known, and of which nothing is here, there is nothing to keep.
+    PodHeld {
+        /// The pod.
+        uid: PodUid,
+        /// Why, and for how long.
+        hold: Hold,
+    },
+    /// Somebody says that what is held of this pod may go: the pod, or the volumes that it does not name.
+    HoldReleased(PodUid),
     /// A source cannot be read any more. What it gave stays wanted; what it has now is not known.
     SourceLost {
         /// The source.
@@ -108,17 +131,50 @@ pub enum Event {
         /// Whether that directory is where directories or where devices are (E-193).
         mode: Mode,
     },
-    /// Start: this pod has a directory.
-    FoundPod(PodUid),
+    /// Start: this pod has a directory, or records.
+    FoundPod {
+        /// The pod.
+        uid: PodUid,
+        /// `namespace/name`, if that is written down.
+        name: Option<Arc<str>>,
+    },
     /// Start: all that was on disk has been told.
     DiskRead,
 
+    /// An operation that was given out waits for its turn. Unless this is told, it runs since it was given out; while it is
+    /// queued no time of its own passes. Told again when the number changes.
+    OperationQueued {
+        /// Which.
+        id: OperationId,
+        /// How many others go first.
+        ahead: u32,
+    },
+    /// An operation that was given out is held back, because somebody of before may still be at its place (I-2).
+    OperationBlocked {
+        /// Which.
+        id: OperationId,
+        /// By whom, for people.
+        by: Arc<str>,
+    },
+    /// An operation that was queued or held back runs from now on.
+    OperationStarted {
+        /// Which.
+        id: OperationId,
+    },
     /// An operation ended, however late.
     OperationEnded {
         /// Which.
         id: OperationId,
         /// How.
         outcome: Outcome,
+    },
+
+    /// What kept a volume from being settled may be gone, or a person wants it: what failed is tried at once.
+    RetryWanted {
+        /// The volume.
+        volume: VolumeId,
+        /// The pod whose mount is meant besides the volume itself; `None` for all pods.
+        pod: Option<PodUid>,
     },
 
     /// Somebody wants to know when a pod's volumes are there, or gone.
@@ -128,6 +184,17 @@ pub enum Event {
 
     /// Nothing but time passed. Sent when [`Engine::deadline`](crate::Engine::deadline) is reached.
     TimePassed,
+}
+
+/// Why a pod stays though nobody can tell whether it is wanted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hold {
+    /// What kind of reason; see [`crate::reason`].
+    pub code: Code,
+    /// The reason in words.
+    pub text: Arc<str>,
+    /// When it is over, and the pod gone, if nothing happens before; `None` if it is not a matter of time.
+    pub delay: Option<Duration>,
 }
 
 /// Whether something of a pod that left its source may still run.
@@ -183,8 +250,13 @@ pub struct Found {
 /// What a record says of a mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// It was going to be made or taken away.
+    /// It was going to be made.
     Intent,
+    /// It was being taken away.
+    Leaving {
+        /// Because its pod had gone, with all it has.
+        with_pod: bool,
+    },
     /// It was made.
     Proven {
         /// In this boot.

@@ -11,7 +11,7 @@ use crate::operation::Cause;
 pub struct Size {
     /// How large it should be; not known if `None`, and then it is not grown.
     pub wanted_bytes: Option<u64>,
-    /// How large its claim says it is. Counts only until this node knows better (E-115).
+    /// How large its claim says it is. Counts only until this node knows better (E-115), if this node is to grow it at all.
     pub recorded_bytes: Option<u64>,
 }
 
@@ -63,6 +63,22 @@ impl Size {
         } else {
             size(has, has)
         }
+    }
+
+    /// How large a volume is as far as this node knows, that was `known` to be so large before. What a node does not grow
+    /// is as large as its claim says.
+    pub(crate) fn known(&self, known: Option<u64>, grows_here: bool) -> Option<u64> {
+        if grows_here { known.or(self.recorded_bytes) } else { known.max(self.recorded_bytes) }
+    }
+}
+
+impl Claim {
+    /// Whether a node has nothing to do about the size: whoever grew the volume says that it is done. The kubelet takes
+    /// that for the size that it knows, and calls nobody (E-284).
+    pub fn is_done(&self) -> bool {
+        let recovers = self.allocated_bytes.is_some() || self.resize != Resize::None;
+        let reached = self.capacity_bytes >= self.allocated_bytes.unwrap_or(self.volume_bytes);
+        recovers && reached && self.resize == Resize::None && (self.not_required || !self.many_writers)
     }
 }
 
@@ -119,6 +135,17 @@ mod tests {
         assert_eq!(grows(reached), None, "already there");
         assert_eq!(grows(Claim { many_writers: true, ..reached }), Some((0, 20)), "each node of a shared volume");
         assert_eq!(grows(Claim { many_writers: true, not_required: true, ..reached }), None, "not required");
+    }
+
+    #[test]
+    fn a_claim_that_has_grown_leaves_nothing_to_a_node_but_of_a_shared_volume() {
+        let reached = Claim { capacity_bytes: 20, resize: Resize::None, ..GROWING };
+        assert!(reached.is_done());
+        assert!(!GROWING.is_done() && !Claim { capacity_bytes: 10, ..reached }.is_done());
+        assert!(!Claim { resize: Resize::Other, ..reached }.is_done());
+        assert!(!Claim { many_writers: true, ..reached }.is_done());
+        assert!(Claim { many_writers: true, not_required: true, ..reached }.is_done());
+        assert!(!Claim { allocated_bytes: None, ..reached }.is_done(), "then the kubelet asks once more");
     }
 
     #[test]

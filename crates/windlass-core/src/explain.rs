@@ -1,14 +1,15 @@
 //! Turns what planning waits for into reasons for people (I-7).
 
 use crate::{
-    actual::{Mount, Standing, Volume, VolumeKey},
+    actual::{Mount, Standing, Turn, Volume, VolumeKey},
     backoff::Backoff,
-    desired::{Ignorance, Unresolved},
+    desired::{Held, Ignorance},
     event::Attachment,
     ids::OperationId,
     operation::{Cause, Kind, Trouble},
     plan::{Status, Wait},
     reason::{Code, Reason, WaitsOn},
+    spec::Life,
     step::Doubt,
     table::Table,
     world::World,
@@ -44,6 +45,7 @@ pub(crate) fn code(status: Status, here: bool, world: &World) -> Code {
         Wait::Start | Wait::Ignorance(Ignorance::Start) => start_code(world),
         Wait::Ignorance(Ignorance::Lookup) => Code::LookupFailed,
         Wait::Ignorance(Ignorance::Containers) => Code::PodStopping,
+        Wait::Ignorance(Ignorance::Held(code)) => code,
     }
 }
 
@@ -51,8 +53,10 @@ fn running_code(operation: OperationId, world: &World) -> Code {
     let Some(running) = world.operations.get(&operation) else {
         return Code::VolumeBusy;
     };
-    if running.hung {
-        return Code::Hung;
+    match running.turn {
+        Turn::Queued { .. } => return Code::Queued,
+        Turn::Blocked { .. } | Turn::Hung => return Code::Hung,
+        Turn::Runs { .. } => {}
     }
     match running.kind {
         Kind::Attach => Code::Attaching,
@@ -104,6 +108,10 @@ impl Explainer<'_> {
     pub(crate) fn mount_chain(&self, mount: &Mount, status: Status, volume_status: Status) -> Vec<Reason> {
         let mut chain = Vec::new();
         let Some(wait) = status else { return chain };
+        if let (Wait::Ignorance(Ignorance::Held(code)), Some(hold)) = (wait, &self.world.pods[mount.pod].hold) {
+            chain.push(self.held(code, hold));
+            return chain;
+        }
         self.link(&mut chain, wait, volume_status, mount.standing, mount.backoff.as_deref());
         doubt(&mut chain, mount.step.doubt().map(|it| doubt_reason(it, "publish", mount.standing)));
         chain
@@ -126,6 +134,7 @@ impl Explainer<'_> {
             since: backoff.map_or(standing.since, |it| it.since.min(standing.since)),
             attempts: backoff.map_or(0, |it| it.failures),
             next_try: None,
+            goes_at: None,
             waits_on: WaitsOn::Nothing,
         };
         match wait {
@@ -137,7 +146,8 @@ impl Explainer<'_> {
             Wait::Busy(operation) => {
                 reason.waits_on = WaitsOn::Operation(operation);
                 if let Some(running) = self.world.operations.get(&operation) {
-                    reason.text = format!("{} {operation} of the same volume is running", running.kind);
+                    let state = if matches!(running.turn, Turn::Queued { .. }) { "goes first" } else { "is running" };
+                    reason.text = format!("{} {operation} of the same volume {state}", running.kind);
                 }
                 chain.push(reason.clone());
                 reason.code = running_code(operation, self.world);
@@ -186,6 +196,9 @@ impl Explainer<'_> {
                 reason.text = format!("{} (pod {})", code.meaning(), pod.title);
                 reason.waits_on = WaitsOn::Pod(pod.uid.clone());
                 chain.push(reason);
+                if let (Life::Held, Some(hold)) = (pod.life, &pod.hold) {
+                    chain.push(self.held(hold.shown(self.world), hold));
+                }
             }
             Wait::Identity(other) => {
                 let other = self.volumes[other].id();
@@ -208,6 +221,23 @@ impl Explainer<'_> {
         }
     }
 
+    /// Why a pod, or a volume that its pod does not name, stays.
+    fn held(&self, code: Code, hold: &Held) -> Reason {
+        let doubt = self.world.doubt().filter(|_| code == Code::SourceIncomplete);
+        let (text, waits_on) = match (doubt, self.world.incomplete_source()) {
+            (Some((source, doubt)), _) => {
+                (format!("{}; it stays because {doubt}", hold.text), WaitsOn::Source(source.clone()))
+            }
+            (None, Some(source)) if code == Code::SourceIncomplete => (
+                format!("{}; it stays because source {source} has not told all it has", hold.text),
+                WaitsOn::Source(source.clone()),
+            ),
+            _ => (hold.text.to_string(), hold.until.map_or(WaitsOn::Nothing, |_| WaitsOn::Time)),
+        };
+        let goes_at = hold.until.filter(|_| code != Code::SourceIncomplete);
+        Reason { code, text, since: hold.since, attempts: 0, next_try: None, goes_at, waits_on }
+    }
+
     /// The last failure, as the deepest reason known.
     fn failure(&self, backoff: &Backoff, standing: Standing) -> Reason {
         let Trouble { cause, text } = &backoff.trouble;
@@ -218,15 +248,22 @@ impl Explainer<'_> {
             Cause::InUse | Cause::Infeasible | Cause::NotSupported | Cause::Node(_) | Cause::Other => WaitsOn::Nothing,
         };
         let since = backoff.since.min(standing.since);
-        Reason { code, text, since, attempts: backoff.failures, next_try: None, waits_on }
+        Reason { code, text, since, attempts: backoff.failures, next_try: None, goes_at: None, waits_on }
     }
 
     fn operation(&self, reason: &mut Reason, operation: OperationId) {
         reason.waits_on = WaitsOn::Operation(operation);
         if let Some(running) = self.world.operations.get(&operation) {
             reason.since = running.since;
-            let state = if running.hung { "has not answered in its time" } else { "is running" };
-            reason.text = format!("{} {operation} {state}", running.kind);
+            let kind = running.kind;
+            reason.text = match &running.turn {
+                Turn::Queued { ahead: 0 } => format!("{kind} {operation} is the next to begin"),
+                Turn::Queued { ahead: 1 } => format!("{kind} {operation} waits for its turn behind 1 other"),
+                Turn::Queued { ahead } => format!("{kind} {operation} waits for its turn behind {ahead} others"),
+                Turn::Blocked { by } => format!("{kind} {operation} has not begun: {by}"),
+                Turn::Runs { .. } => format!("{kind} {operation} is running"),
+                Turn::Hung => format!("{kind} {operation} has not answered in its time"),
+            };
         }
     }
 }
@@ -246,14 +283,7 @@ fn doubt_reason(doubt: Doubt, step: &str, standing: Standing) -> Reason {
         Doubt::Vanished => (Code::MountVanished, String::from(Code::MountVanished.meaning())),
         Doubt::Replaced => (Code::MountReplaced, String::from(Code::MountReplaced.meaning())),
     };
-    Reason { code, text, since: standing.since, attempts: 0, next_try: None, waits_on: WaitsOn::Nothing }
-}
-
-/// Why a name of a pod could not be made into a volume when that was last tried.
-pub(crate) fn unresolved(why: &Unresolved) -> Reason {
-    let waits_on = why.waits_on.clone().map_or(WaitsOn::Nothing, WaitsOn::Object);
-    let text = why.text.to_string();
-    Reason { code: why.code, text, since: why.since, attempts: 0, next_try: None, waits_on }
+    Reason { code, text, since: standing.since, attempts: 0, next_try: None, goes_at: None, waits_on: WaitsOn::Nothing }
 }
 
 /// The pod errors of the kubelet that come from sharing a volume (E-87, E-118); the others are in the pod itself.

@@ -3,7 +3,7 @@
 use crate::{
     engine::Engine,
     event::{Attachment, Place},
-    ids::{DriverName, ObjectName, VolumeId},
+    ids::{DriverName, ObjectName, PodUid, VolumeId},
     notice::Notice,
     oddity::Oddity,
     operation::Proof,
@@ -42,6 +42,21 @@ impl Engine {
             self.clear_backoff(volume, pod);
             self.touch(volume);
         }
+    }
+
+    pub(crate) fn retry_wanted(&mut self, volume: &VolumeId, pod: Option<&PodUid>) {
+        // It may have gone meanwhile, with all that failed of it.
+        let Some(key) = self.volumes.find(volume.as_str()) else { return };
+        match pod {
+            None => self.clear_backoffs(key),
+            Some(uid) => {
+                self.clear_backoff(key, None);
+                if let Some(pod) = self.world.pod(uid) {
+                    self.clear_backoff(key, Some(pod));
+                }
+            }
+        }
+        self.touch(key);
     }
 
     pub(crate) fn attachment_changed(&mut self, volume: &VolumeId, attachment: Attachment) {

@@ -18,6 +18,7 @@ mod desired;
 mod world;
 
 mod facts;
+mod hold;
 mod outcome;
 mod pods;
 mod recover;
@@ -39,6 +40,8 @@ mod view;
 
 pub mod ids;
 mod table;
+mod titles;
+mod turns;
 
 pub use engine::{Config, Engine, Planning};
 pub use event::Event;

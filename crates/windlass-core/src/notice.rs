@@ -35,6 +35,8 @@ pub enum Notice {
     },
     /// Nothing of this pod is left here, and nobody wants anything for it: its directory may go (E-530).
     PodReleased(PodUid),
+    /// The time is over for which this pod was held, and it is gone: as if its source had said so.
+    HoldEnded(PodUid),
     /// Growing a volume came to an end that its claim should show (E-286, E-287).
     ExpansionEnded {
         /// The volume.

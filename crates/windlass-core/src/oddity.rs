@@ -34,6 +34,8 @@ oddities! {
     UnknownSource,
     /// A pod that nobody knows is gone.
     UnknownPod,
+    /// A pod that is to be held no longer, and was not held.
+    NotHeld,
     /// A volume of one pod that another pod wants.
     NotShared,
     /// A volume whose plugin or mode is another than before while it is here. The old one stays.

@@ -31,7 +31,8 @@ pub struct Operation {
     pub action: Action,
     /// How many times in a row this failed before.
     pub failures: u32,
-    /// When it counts as hung. Its result is wanted nevertheless.
+    /// When it counts as hung if it begins at once; if it has to [wait](crate::Event::OperationQueued), that much later.
+    /// Its result is wanted nevertheless.
     pub deadline: Time,
 }
 
@@ -80,6 +81,9 @@ pub enum Action {
     Unpublish {
         /// The pod.
         pod: PodUid,
+        /// Because the pod itself has gone. Whoever writes down that this begins writes that down too: a start that finds no
+        /// trace of the pod in any source can then tell that it has not just been overlooked (I-1, I-11).
+        with_pod: bool,
     },
     /// Undo stage.
     Unstage,
@@ -104,7 +108,7 @@ impl Action {
     /// The pod it is for, if it is for one.
     pub fn pod(&self) -> Option<&PodUid> {
         match self {
-            Self::Publish { pod, .. } | Self::Unpublish { pod } => Some(pod),
+            Self::Publish { pod, .. } | Self::Unpublish { pod, .. } => Some(pod),
             Self::Attach | Self::Stage { .. } | Self::Expand { .. } | Self::Unstage | Self::Detach => None,
         }
     }

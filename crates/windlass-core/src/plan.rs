@@ -214,7 +214,8 @@ impl<'a> Planner<'a> {
         if let Some(wait) = self.hindrance(Kind::Unpublish, mount.backoff.as_deref()) {
             return Next::Wait(wait);
         }
-        Next::Run(Action::Unpublish { pod: self.world.pods[mount.pod].uid.clone() })
+        let pod = &self.world.pods[mount.pod];
+        Next::Run(Action::Unpublish { pod: pod.uid.clone(), with_pod: pod.life == Life::Gone })
     }
 
     /// What the volume does alone: attach, stage, expand, unstage, detach.

@@ -2,19 +2,19 @@
 
 use crate::{
     actual::{Growth, Mount, PodKey, Volume, VolumeKey},
-    desired::{NamedVolume, Pod, Unresolved, Used},
+    desired::{NamedVolume, Pod, Used},
     engine::Engine,
     event::Containers,
     ids::{OuterName, PodUid, SourceName, Version},
     notice::Notice,
     oddity::Oddity,
     plan::{same_place, same_place_as},
-    reason::Code,
+    reason::{Code, Reason, WaitsOn},
     spec::{self, Access, Identity, Life, Mode, PodVolume, VolumeSpec, Want},
     step::{Doubt, Step},
 };
 use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
-use core::mem;
+use core::{mem, time::Duration};
 
 impl Engine {
     pub(crate) fn pod_applied(&mut self, given: spec::Pod) {
@@ -35,14 +35,19 @@ impl Engine {
             self.odd(oddity, format!("pod {} in version {} from {}", given.name, given.version.0, given.source));
             return;
         }
+        if !matches!(self.world.pods[key].life, Life::Known(_)) {
+            self.end_hold(key);
+        }
+        self.world.set_title(key, given.name);
         let pod = &mut self.world.pods[key];
-        pod.title = given.name;
         pod.source = Some(given.source);
         pod.version = given.version;
         pod.life = Life::Known(given.phase);
         pod.confirmed = life;
         pod.groups = given.groups.into();
+        pod.had_gone = false;
         self.name_volumes(key, given.volumes);
+        self.judge_found(key);
         self.touch_pod(key);
         self.touch_volumes_of(key);
     }
@@ -78,7 +83,8 @@ impl Engine {
         self.lose_pod(key, containers);
     }
 
-    fn lose_pod(&mut self, key: PodKey, containers: Containers) {
+    pub(crate) fn lose_pod(&mut self, key: PodKey, containers: Containers) {
+        self.end_hold(key);
         match containers {
             Containers::MayRun => self.world.pods[key].life = Life::Leaving,
             Containers::Stopped => {
@@ -91,12 +97,20 @@ impl Engine {
         self.drop_pod_if_over(key);
     }
 
-    pub(crate) fn source_complete(&mut self, name: &SourceName, version: Version, containers: Containers) {
+    pub(crate) fn source_complete(
+        &mut self,
+        name: &SourceName,
+        version: Version,
+        containers: Containers,
+        orphan_delay: Duration,
+    ) {
         let Some(source) = self.world.sources.get_mut(name) else {
             self.odd(Oddity::UnknownSource, format!("source {name} is complete, but was not announced"));
             return;
         };
         source.complete = true;
+        source.doubt = None;
+        source.orphan_delay = orphan_delay;
         let life = source.life;
         let missing = |pod: &Pod| {
             matches!(pod.life, Life::Known(_))
@@ -135,23 +149,15 @@ impl Engine {
             // Even if it stays closed, what it waits for may be another thing now.
             self.touch_all();
         }
-        let unclaimed = |it: &PodKey| self.world.pods[*it].life == Life::Found;
-        let unclaimed: Vec<PodKey> = self.world.pods.keys().filter(unclaimed).collect();
-        for pod in unclaimed {
-            self.lose_if_unclaimed(pod);
+        let pods: Vec<PodKey> = self.world.pods.keys().collect();
+        for pod in pods {
+            self.judge_found(pod);
         }
-    }
-
-    /// A pod that was found, and that no source has although all have told all they have, is gone.
-    pub(crate) fn lose_if_unclaimed(&mut self, pod: PodKey) {
-        let all_known = self.world.start.may_take_away && self.world.incomplete_source().is_none();
-        if all_known && self.world.pods[pod].life == Life::Found {
-            self.lose_pod(pod, Containers::Stopped);
-        }
+        self.end_holds();
     }
 
     pub(crate) fn pod_entry(&mut self, uid: &PodUid) -> PodKey {
-        self.world.pod(uid).unwrap_or_else(|| self.world.pods.insert(Pod::new(uid.clone())))
+        self.world.pod(uid).unwrap_or_else(|| self.world.add_pod(Pod::new(uid.clone())))
     }
 
     /// Replaces what a pod names by what it names now.
@@ -199,6 +205,7 @@ impl Engine {
         let Some(mount) = self.volumes[key].mount_mut(pod) else {
             return;
         };
+        mount.unclaimed &= used.is_none();
         if mount.used != used {
             mount.used = used;
             self.clear_backoff(key, Some(pod));
@@ -214,7 +221,7 @@ impl Engine {
         earlier: Option<&NamedVolume>,
         used: &mut Vec<(VolumeKey, Used)>,
     ) -> NamedVolume {
-        let (code, text, waits_on) = match want {
+        let (code, text, waits_on): (Code, Arc<str>, _) = match want {
             Want::Volume(new) => match self.admitted(pod, &name, &new.spec) {
                 Ok(volume) if self.has_another(pod, earlier, volume) => {
                     let text = format!(
@@ -232,9 +239,25 @@ impl Engine {
             },
             Want::Invalid { text } => (Code::Invalid, text, None),
             Want::Unknown { text, waits_on } => (Code::LookupFailed, text, waits_on),
+            Want::Pending(why) => return self.unresolved(pod, name, why, earlier, used),
         };
         let trouble = earlier.and_then(|it| it.trouble.as_ref()).filter(|it| it.code == code);
         let since = trouble.map_or(self.world.now, |it| it.since);
+        let waits_on = waits_on.map_or(WaitsOn::Nothing, WaitsOn::Object);
+        let why =
+            Reason { code, text: text.as_ref().into(), since, attempts: 0, next_try: None, goes_at: None, waits_on };
+        self.unresolved(pod, name, Box::new(why), earlier, used)
+    }
+
+    /// A name that could not be made into a volume keeps the one that it was before.
+    fn unresolved(
+        &self,
+        pod: PodKey,
+        name: OuterName,
+        why: Box<Reason>,
+        earlier: Option<&NamedVolume>,
+        used: &mut Vec<(VolumeKey, Used)>,
+    ) -> NamedVolume {
         let before = earlier.and_then(|it| it.volume).and_then(|volume| {
             let used = self.volumes[volume].mount(pod)?.used.clone()?;
             Some((volume, used))
@@ -243,7 +266,7 @@ impl Engine {
             add_use(used, volume, before);
             volume
         });
-        NamedVolume { name, volume, trouble: Some(Box::new(Unresolved { code, text, waits_on, since })) }
+        NamedVolume { name, volume, trouble: Some(why) }
     }
 
     /// Does the pod use another volume under this name that it has, or may have? It may run with it (I-1).
@@ -304,7 +327,7 @@ impl Engine {
         let moves = !same_place_as(&volume.spec, spec);
         self.set_parked(key, false);
         let volume = &mut self.volumes[key];
-        volume.size_bytes = volume.size_bytes.or(spec.size.recorded_bytes);
+        volume.size_bytes = spec.size.known(volume.size_bytes, spec.capabilities.expand);
         if let Growth::Infeasible { to_bytes } = volume.growth
             && spec.size.wanted_bytes != Some(to_bytes)
         {
@@ -340,6 +363,7 @@ impl Engine {
                 {
                     nameless.step = Step::Absent;
                     mount.step = Step::Uncertain(Doubt::Found);
+                    mount.unclaimed = nameless.unclaimed;
                     self.touch(other);
                     continue;
                 }
@@ -396,9 +420,15 @@ impl Engine {
     /// A pod of which nothing is left, and nobody wants anything, is forgotten; but not before all is read that may be
     /// left of it.
     pub(crate) fn drop_pod_if_over(&mut self, key: PodKey) {
+        let is_held = self.world.pods[key].life == Life::Held;
+        if is_held && self.world.pods[key].mounts.is_empty() && self.world.start.disk_read {
+            // There is nothing to be kept.
+            self.hold_is_over(key);
+            return;
+        }
         let pod = &self.world.pods[key];
         if pod.life == Life::Gone && pod.mounts.is_empty() && self.world.start.disk_read {
-            let pod = self.world.pods.remove(key);
+            let pod = self.world.remove_pod(key);
             if !self.waits.is_empty() {
                 self.touched_pods.push(pod.uid.clone());
             }
@@ -406,7 +436,7 @@ impl Engine {
         }
     }
 
-    fn touch_volumes_of(&mut self, pod: PodKey) {
+    pub(crate) fn touch_volumes_of(&mut self, pod: PodKey) {
         self.touched.extend(&self.world.pods[pod].mounts);
     }
 }

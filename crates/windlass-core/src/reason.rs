@@ -17,6 +17,8 @@ pub struct Reason {
     pub attempts: u32,
     /// When it is tried next, if that is a matter of time.
     pub next_try: Option<Time>,
+    /// When what is here is taken away if nothing happens before.
+    pub goes_at: Option<Time>,
     /// What has to happen.
     pub waits_on: WaitsOn,
 }
@@ -106,6 +108,8 @@ codes! {
     Unstaging = "The volume is being taken from this node.", "Wait; see the operation's age.";
     /// An operation runs.
     Detaching = "The volume is being detached.", "Wait; see the operation's age.";
+    /// An operation has not begun.
+    Queued = "An operation waits for its turn: others of its kind are at work, and only so many are at a time.", "Wait; see the operations that run before it, and what they wait for if they hang.";
     /// An operation runs too long.
     Hung = "An operation did not answer in its time; its result is still awaited.", "Look at the driver or the file system that it waits for; everything else goes on.";
 
@@ -140,7 +144,7 @@ codes! {
     /// An operation failed because of something as it is written.
     InputInvalid = "A name, key, path or option that the volume is made from cannot be used.", "Correct the pod, or the object that the message names.";
     /// An operation failed because a driver's word was not true.
-    DriverLied = "A driver said that something was done, and it was not, or its answer makes no sense.", "Look at the driver's log and version; what it left is undone as far as it lets us.";
+    DriverLied = "A driver said that something was done, and it was not, or its answer makes no sense.", "Look at the driver's log and version; what it left is undone as far as it lets us. If something is mounted at the path that the message names, unmount it: the volume is tried again at once.";
 
     /// A stage or publish waits for the volume's earlier step.
     NotAttached = "The pod's mount waits until the volume is attached.", "See the reason that follows.";
@@ -172,10 +176,38 @@ codes! {
 
     /// The want is not known.
     LookupFailed = "What the volume is could not be found out; what is there stays.", "Create or correct the object that the message names; the volume is looked up again at once.";
+    /// A claim waits.
+    ClassMissing = "The claim's storage class is missing, or the claim names none and none is the default.", "Create the StorageClass that the message names, or write a PersistentVolume and name it in the claim's spec.volumeName.";
+    /// A claim waits.
+    ControllerMissing = "Nobody is set who would make the claim's volume.", "Start windlass with --controller DRIVER=SOCKET (in the configuration: drivers, controller), or write a PersistentVolume and name it in the claim's spec.volumeName.";
+    /// A claim waits.
+    WaitsForFirstPod = "The claim's volume is made for the first pod that uses it (volumeBindingMode: WaitForFirstConsumer).", "Start a pod that uses the claim.";
+    /// A driver is asked for a volume.
+    Provisioning = "The driver is asked to make the claim's volume.", "Wait; see the driver's log if it takes long.";
+    /// A driver made no volume.
+    ProvisioningFailed = "The driver did not make the claim's volume; it is asked again later.", "Act on the message; it is tried again by itself, and at once when the driver registers anew.";
+    /// A claim is gone.
+    DeletePending = "The claim is gone, and its volume is deleted when the time has come.", "Put the claim back to keep the volume; to delete it now: windlass delete claim NAMESPACE/NAME.";
+    /// A driver is asked to delete a volume.
+    DeletingVolume = "The driver is asked to delete the volume of a claim that is gone.", "Wait; a claim of this name gets a new volume after that.";
+    /// A driver did not delete a volume.
+    DeletionFailed = "The driver did not delete the volume of a claim that is gone; it is asked again later.", "Act on the message; it is tried again by itself, and at once when the driver registers anew.";
+    /// A volume of before is nobody's.
+    VolumeKept = "The volume was made for a claim that is not there, and is kept.", "Put the claim back to use the volume; to let go of it: windlass delete claim NAMESPACE/NAME.";
+    /// A driver is asked for more.
+    Resizing = "The driver is asked to make the claim's volume larger.", "Wait; see the driver's log if it takes long.";
+    /// A driver gave no more.
+    ResizeFailed = "The claim's volume did not grow; it is used as it is.", "Act on the message; what can be tried again is tried again by itself.";
     /// The want makes no sense.
     Invalid = "The pod's volume cannot be what the pod says.", "Correct the pod or its claim.";
     /// The want is not known.
     SourceIncomplete = "A source of pods has not told all it has, so nothing is taken away.", "See whether the source can be read.";
+    /// The want is not known.
+    NotInManifests = "It is on this node's disk, and nothing that windlass has read since it started names it; it stays for a while.", "To keep it, put its manifest back. To be rid of it at once, run `windlass delete pod NAME`, with `--orphaned-volumes` if a manifest names the pod.";
+    /// The want is not known.
+    OtherNode = "The manifest of the pod is for another node, and the pod is here; it stays for a while.", "To keep it, start windlass with the node name that the manifest has (--node-name), or correct spec.nodeName. To be rid of it at once, run `windlass delete pod`.";
+    /// The want is not known.
+    ManifestConflict = "A manifest names the pod, but another of the same name is in force in its place; what is there stays.", "Remove all but one of the manifests that the message names. To be rid of it at once, run `windlass delete pod`.";
     /// The want is not known.
     DiskNotRead = "What is on this node's disk has not been read to the end, so nothing is taken away, nor given to one pod alone.", "Wait; see whether the disk can be read.";
     /// What is here is not known.
@@ -189,6 +221,8 @@ codes! {
     MountVanished = "The mount was taken away by somebody else.", "Find out who; it is mounted again by itself.";
     /// It was changed behind our back.
     MountReplaced = "Something else is mounted in the place of the volume.", "Find out who mounted it, and unmount it.";
+    /// It was taken behind our back, with what was in it.
+    ContentLost = "What the pod had in this scratch volume is lost: somebody unmounted or removed it, and it was made anew, empty.", "Find out who did it; restart the pod's containers, which may still have the old one, and recreate the pod to end this notice.";
     /// Growing.
     ExpansionPending = "The pod gets the volume once it has grown.", "See the reason that follows.";
 }

@@ -12,7 +12,7 @@ use crate::{
     oddity::Oddity,
     operation::Proof,
     plan::same_place,
-    spec::{Capabilities, Identity, Mode, Sharing, VolumeSpec},
+    spec::{Capabilities, Identity, Life, Mode, Sharing, VolumeSpec},
     step::{Doubt, Step},
 };
 use alloc::{format, string::String, sync::Arc, vec::Vec};
@@ -59,10 +59,12 @@ impl Engine {
         volume.label.get_or_insert(found.label);
         if let Some(mount) = volume.mount_mut(pod) {
             merge(&mut mount.step, step);
+            mount.unclaimed = mount.used.is_none() && !matches!(found.record, Record::Leaving { .. });
         }
+        self.world.pods[pod].had_gone |= matches!(found.record, Record::Leaving { with_pod: true });
         self.touch_pod(pod);
         self.touch_rivals(Some(pod));
-        self.lose_if_unclaimed(pod);
+        self.judge_found(pod);
     }
 
     pub(crate) fn found_unreadable(&mut self, uid: &PodUid, plugin: PluginName, inner_name: InnerName, mode: Mode) {
@@ -105,19 +107,23 @@ impl Engine {
         self.add_mount(key, pod);
         if let Some(mount) = self.volumes[key].mount_mut(pod) {
             merge(&mut mount.step, Step::Uncertain(Doubt::Found));
+            mount.unclaimed = true;
         }
         self.touch(key);
-        self.lose_if_unclaimed(pod);
+        self.judge_found(pod);
     }
 
-    pub(crate) fn found_pod(&mut self, uid: &PodUid) {
+    pub(crate) fn found_pod(&mut self, uid: &PodUid, name: Option<Arc<str>>) {
         if uid.as_str().is_empty() {
             self.odd(Oddity::EmptyName, String::from("found a pod without a uid"));
             return;
         }
         self.note_if_late(|| format!("pod {uid}"));
         let pod = self.pod_entry(uid);
-        self.lose_if_unclaimed(pod);
+        if let (Life::Found, Some(name)) = (self.world.pods[pod].life, name) {
+            self.world.set_title(pod, name);
+        }
+        self.judge_found(pod);
     }
 
     pub(crate) fn disk_read(&mut self) {
@@ -179,7 +185,7 @@ impl Engine {
             Record::Proven { boot, proof, revision } if *boot == self.boot => {
                 found.seen.filter(|seen| proof.holds_for(seen)).map(|_| (*proof, *revision))
             }
-            Record::Proven { .. } | Record::Intent => None,
+            Record::Proven { .. } | Record::Intent | Record::Leaving { .. } => None,
         }
     }
 }

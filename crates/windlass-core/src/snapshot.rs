@@ -42,8 +42,12 @@ pub struct VolumeView {
     pub plugin: PluginName,
     /// The driver that it is of.
     pub driver: Option<DriverName>,
+    /// Whether it has to be attached before pods can have it.
+    pub needs_attach: bool,
     /// Whether it is attached.
     pub attach: StepView,
+    /// Whether it has to be staged before pods can have it.
+    pub needs_stage: bool,
     /// Whether it is staged.
     pub stage: StepView,
     /// The size it is known to have.
@@ -67,8 +71,19 @@ pub struct MountView {
     pub publish: StepView,
     /// Whether it may be handed out.
     pub mounted: bool,
+    /// Whether nothing keeps it from being as it should be now; see [`PodVolumeView::current`].
+    pub current: bool,
     /// Why it is not settled, deepest cause last; empty if it is.
     pub reasons: Vec<Reason>,
+}
+
+/// How the volumes of a pod stand, all together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PodStanding {
+    /// Whether all of them are mounted.
+    pub mounted: bool,
+    /// Whether all of those that are mounted are current; see [`PodVolumeView::current`].
+    pub current: bool,
 }
 
 /// A pod with its volumes.
@@ -91,6 +106,10 @@ pub struct PodVolumeView {
     pub code: Code,
     /// Since when.
     pub since: Time,
+    /// Whether nothing keeps what the pod has from being what it should have now: the content could be brought up to date,
+    /// and what it is made of is known. An operation that runs for that keeps it from nothing. A volume that is not mounted
+    /// is as current as it can be.
+    pub current: bool,
     /// Why it is not settled, deepest cause last; empty if it is.
     pub reasons: Vec<Reason>,
 }
@@ -142,7 +161,21 @@ pub struct PodView {
     pub unresolved: Vec<(OuterName, Reason)>,
 }
 
-/// An operation that runs.
+/// Whether an operation that was given out has begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TurnView {
+    /// It waits for its turn.
+    Queued {
+        /// So many others go first.
+        ahead: u32,
+    },
+    /// It runs.
+    Runs,
+    /// It should have ended by now, or is held back because somebody of before hangs at its place.
+    Hung,
+}
+
+/// An operation that was given out and has not ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OperationView {
     /// Its number.
@@ -153,8 +186,8 @@ pub struct OperationView {
     pub pod: Option<PodUid>,
     /// What it does.
     pub kind: Kind,
-    /// When it began.
+    /// When it began; while it is queued, when it was given out.
     pub since: Time,
-    /// Whether it should have ended by now.
-    pub hung: bool,
+    /// Whether it has begun.
+    pub turn: TurnView,
 }

@@ -4,8 +4,9 @@ use crate::{
     expand,
     ids::{DriverName, InnerName, ObjectName, OuterName, PluginName, PodUid, SourceName, Version, VolumeId},
     label,
+    reason::Reason,
 };
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::time::Duration;
 
 /// A pod as its source gave it, with its volumes already looked up.
@@ -48,6 +49,8 @@ pub enum Life {
     Found,
     /// Its source has it, in this phase.
     Known(Phase),
+    /// It is here, and no source can tell whether it has it: it keeps what it has.
+    Held,
     /// Its source no longer has it but its containers may run.
     Leaving,
     /// Nobody has it; what is left of it goes.
@@ -75,6 +78,9 @@ pub enum Want {
         /// The object that is missing or could not be read, if there is one.
         waits_on: Option<ObjectName>,
     },
+    /// Nobody can say yet which volume it is, because it is to be made first, or one of before is to go first: this is why
+    /// it has not been made. What is there stays (I-1).
+    Pending(Box<Reason>),
     /// It cannot be what the pod says, for example a block volume used as a mount (E-155).
     Invalid {
         /// Why, for people.

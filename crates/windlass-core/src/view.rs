@@ -1,18 +1,21 @@
 //! Makes the snapshot, and explains.
 
 use crate::{
-    actual::{Mount, PodKey, VolumeKey},
+    actual::{Mount, PodKey, Turn, VolumeKey},
     desired::NamedVolume,
     engine::Engine,
-    explain::{self, Explainer},
+    explain::Explainer,
     ids::{DriverName, OuterName, PodUid, VolumeId},
+    operation::Kind,
     reason::{Code, Reason},
     snapshot::{
-        MountView, OperationView, PodDetail, PodMountView, PodView, PodVolumeView, Snapshot, StepView, VolumeView,
+        MountView, OperationView, PodDetail, PodMountView, PodStanding, PodView, PodVolumeView, Snapshot, StepView,
+        TurnView, VolumeView,
     },
+    spec::Attach,
     step::Step,
 };
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 
 impl Engine {
     /// Everything the engine knows, at this moment.
@@ -43,9 +46,27 @@ impl Engine {
             pod: running.pod.map(|it| self.world.pods[it].uid.clone()),
             kind: running.kind,
             since: running.since,
-            hung: running.hung,
+            turn: match &running.turn {
+                Turn::Queued { ahead } => TurnView::Queued { ahead: *ahead },
+                Turn::Blocked { .. } | Turn::Hung => TurnView::Hung,
+                Turn::Runs { .. } => TurnView::Runs,
+            },
         });
         operations.collect()
+    }
+
+    /// `namespace/name` of a pod that is known or of which something is here.
+    pub fn pod_name(&self, uid: &PodUid) -> Option<Arc<str>> {
+        Some(self.world.pods[self.world.pod(uid)?].title.clone())
+    }
+
+    /// The pods of this `namespace/name` that are known or of which something is here, in the order of their uids: there may
+    /// be another while an earlier one goes. Costs what those cost (I-9).
+    pub fn pods_named(&self, name: &str) -> Vec<PodUid> {
+        let found = self.world.titles.find(&self.world.pods, name);
+        let mut uids: Vec<PodUid> = found.map(|it| self.world.pods[it].uid.clone()).collect();
+        uids.sort_unstable();
+        uids
     }
 
     /// The pods that are known or of which something is here, in no particular order.
@@ -79,15 +100,18 @@ impl Engine {
     }
 
     fn named_view(&self, pod: PodKey, named: &NamedVolume) -> PodVolumeView {
-        let trouble = named.trouble.as_ref().map(|it| explain::unresolved(it));
+        let trouble = named.trouble.as_deref().cloned();
         let view = named.volume.and_then(|it| self.pod_mount_view(pod, it)).unwrap_or_else(|| PodVolumeView {
             name: None,
             volume: None,
             code: trouble.as_ref().map_or(Code::Idle, |it| it.code),
             since: trouble.as_ref().map_or(self.world.now, |it| it.since),
+            current: true,
             reasons: Vec::new(),
         });
-        let mut view = PodVolumeView { name: Some(named.name.clone()), ..view };
+        let is_mounted = view.volume.as_ref().is_some_and(|it| it.mounted);
+        let current = view.current && !(is_mounted && trouble.is_some());
+        let mut view = PodVolumeView { name: Some(named.name.clone()), current, ..view };
         view.reasons.extend(trouble);
         view
     }
@@ -109,8 +133,33 @@ impl Engine {
             volume: Some(what),
             code: mount.standing.code,
             since: mount.backoff.as_ref().map_or(mount.standing.since, |it| it.since.min(mount.standing.since)),
+            current: self.is_current(mount),
             reasons: self.explainer(key).mount_chain(mount, rest.mounts[index], rest.volume),
         })
+    }
+
+    /// How the volumes of a pod stand, all together; `None` if it is not known and nothing of it is here. It makes nothing,
+    /// so it can be asked after every change of the pod.
+    pub fn pod_standing(&self, uid: &PodUid) -> Option<PodStanding> {
+        let key = self.world.pod(uid)?;
+        let mut standing = PodStanding { mounted: true, current: true };
+        for named in &self.world.pods[key].volumes {
+            let mount = named.volume.and_then(|it| self.volumes[it].mount(key));
+            let is_mounted = mount.is_some_and(|it| self.is_mounted(it));
+            let is_current = named.trouble.is_none() && mount.is_none_or(|it| self.is_current(it));
+            standing.mounted &= is_mounted;
+            standing.current &= is_current || !is_mounted;
+        }
+        Some(standing)
+    }
+
+    /// Whether nothing keeps a mount that is handed out from being brought up to date.
+    fn is_current(&self, mount: &Mount) -> bool {
+        let runs = matches!(
+            mount.standing.code,
+            Code::Mounted | Code::Refreshing | Code::Queued | Code::Expanding | Code::VolumeBusy
+        );
+        !self.is_mounted(mount) || (runs && mount.backoff.is_none())
     }
 
     /// Why this volume of this pod is not as it should be, deepest cause last; empty if it is, or if nobody knows the pod.
@@ -122,7 +171,7 @@ impl Engine {
             return Vec::new();
         };
         let mut chain = named.volume.map_or_else(Vec::new, |it| self.explain_mount(it, pod));
-        chain.extend(named.trouble.iter().map(|it| explain::unresolved(it)));
+        chain.extend(named.trouble.as_deref().cloned());
         chain
     }
 
@@ -139,6 +188,14 @@ impl Engine {
             return Vec::new();
         };
         self.explainer(key).volume_chain(self.rest(key).volume)
+    }
+
+    /// Why a volume has not grown though that was tried, deepest cause last; empty if no attempt failed. Pods that have the
+    /// volume are settled meanwhile, and their mounts say nothing of it.
+    pub fn explain_growth(&self, id: &VolumeId) -> Vec<Reason> {
+        let key = self.volumes.find(id.as_str());
+        let is_failing = |it: &VolumeKey| self.volumes[*it].backoff.as_ref().is_some_and(|it| it.kind == Kind::Expand);
+        key.filter(is_failing).map_or_else(Vec::new, |it| self.explainer(it).volume_chain(self.rest(it).volume))
     }
 
     fn explainer(&self, key: VolumeKey) -> Explainer<'_> {
@@ -158,7 +215,9 @@ impl Engine {
             id: volume.id().clone(),
             plugin: volume.spec.plugin.clone(),
             driver: volume.spec.driver.clone(),
+            needs_attach: volume.spec.capabilities.attach != Attach::NotNeeded,
             attach: step_view(&volume.attach),
+            needs_stage: volume.spec.capabilities.stage,
             stage: step_view(&volume.stage),
             size_bytes: volume.size_bytes,
             in_use: volume.in_use_since.is_some(),
@@ -174,14 +233,16 @@ impl Engine {
             names: pod.names_of(key).cloned().collect(),
             publish: step_view(&mount.step),
             mounted: self.is_mounted(mount),
+            current: self.is_current(mount)
+                && !(self.is_mounted(mount)
+                    && pod.volumes.iter().any(|it| it.volume == Some(key) && it.trouble.is_some())),
             reasons,
         }
     }
 
     fn pod_view(&self, key: PodKey) -> PodView {
         let pod = &self.world.pods[key];
-        let unresolved =
-            pod.volumes.iter().filter_map(|it| Some((it.name.clone(), explain::unresolved(it.trouble.as_ref()?))));
+        let unresolved = pod.volumes.iter().filter_map(|it| Some((it.name.clone(), it.trouble.as_deref()?.clone())));
         PodView {
             uid: pod.uid.clone(),
             name: pod.title.clone(),

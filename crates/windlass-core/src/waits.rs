@@ -137,7 +137,7 @@ impl Engine {
         let pod = &self.world.pods[key];
         match pod.life {
             Life::Known(_) | Life::Leaving => Some((key, pod)),
-            Life::Found | Life::Gone => None,
+            Life::Found | Life::Held | Life::Gone => None,
         }
     }
 
@@ -163,7 +163,7 @@ impl Engine {
         let (key, pod) = self.known_pod(uid)?;
         let mut status = PodStatus::default();
         for named in &pod.volumes {
-            status.errors.extend(named.trouble.iter().map(|it| it.text.clone()));
+            status.errors.extend(named.trouble.iter().map(|it| it.text.as_str().into()));
             match named.volume {
                 Some(volume) => self.add_status(&mut status, &named.name, volume, key),
                 None => {
@@ -271,6 +271,11 @@ impl Engine {
                 matches!(self.world.attachment(id), Some(Attachment::Attached { .. }))
             }
         }
+    }
+
+    /// Is something of the volume here, and no pod has or wants it?
+    pub fn is_unused(&self, id: &VolumeId) -> bool {
+        self.volumes.find(id.as_str()).is_some_and(|it| self.volumes[it].mounts.is_empty())
     }
 
     /// Has what was found at start been merged with what the attacher says (E-39)?

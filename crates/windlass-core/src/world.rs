@@ -6,8 +6,13 @@ use crate::{
     event::Attachment,
     ids::{DriverName, OperationId, SourceName, Time, VolumeId},
     table::{Named, Table},
+    titles::Titles,
 };
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use core::time::Duration;
 
 #[derive(Clone)]
 pub(crate) struct World {
@@ -15,6 +20,8 @@ pub(crate) struct World {
     pub(crate) keep_terminated: bool,
     pub(crate) start: Start,
     pub(crate) pods: Table<Pod>,
+    /// The same by what they are called.
+    pub(crate) titles: Titles,
     pub(crate) sources: BTreeMap<SourceName, Source>,
     pub(crate) drivers: BTreeMap<DriverName, Driver>,
     /// What the attacher says, also of volumes that nobody wants at the moment.
@@ -39,6 +46,10 @@ pub(crate) struct Source {
     pub(crate) complete: bool,
     /// How often it was lost. A pod that it gave in an earlier life and not in this one is gone once it is complete.
     pub(crate) life: u64,
+    /// How long what no source has named since the start stays.
+    pub(crate) orphan_delay: Duration,
+    /// What it cannot read, though it was complete.
+    pub(crate) doubt: Option<Arc<str>>,
 }
 
 /// A driver, and the volumes that wait for something and might be glad to see it come back.
@@ -76,7 +87,40 @@ impl World {
         self.sources.iter().find(|(_, source)| !source.complete).map(|(name, _)| name)
     }
 
+    /// A source that is complete and cannot read something all the same, and what that is.
+    pub(crate) fn doubt(&self) -> Option<(&SourceName, &Arc<str>)> {
+        self.sources.iter().find_map(|(name, source)| Some((name, source.doubt.as_ref()?)))
+    }
+
+    /// Is it known what all sources have?
+    pub(crate) fn all_is_known(&self) -> bool {
+        self.start.may_take_away && self.incomplete_source().is_none() && self.doubt().is_none()
+    }
+
+    /// How long what no source has named since the start stays: as long as the most careful of them says.
+    pub(crate) fn orphan_delay(&self) -> Duration {
+        self.sources.values().map(|it| it.orphan_delay).max().unwrap_or_default()
+    }
+
     pub(crate) fn pod(&self, uid: &crate::ids::PodUid) -> Option<PodKey> {
         self.pods.find(uid.as_str())
+    }
+
+    pub(crate) fn add_pod(&mut self, pod: Pod) -> PodKey {
+        let key = self.pods.insert(pod);
+        self.titles.insert(&self.pods, key);
+        key
+    }
+
+    pub(crate) fn remove_pod(&mut self, key: PodKey) -> Pod {
+        self.titles.remove(&self.pods, key);
+        self.pods.remove(key)
+    }
+
+    /// The pod is called this.
+    pub(crate) fn set_title(&mut self, key: PodKey, title: Arc<str>) {
+        self.titles.remove(&self.pods, key);
+        self.pods[key].title = title;
+        self.titles.insert(&self.pods, key);
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tonic::Code;
 
 use crate::call::{self, Failure};
-use crate::capabilities::{ControllerCapabilities, NodeCapabilities};
+use crate::capabilities::{ControllerCapabilities, NodeCapabilities, PluginCapabilities};
 use crate::connection::{Connection, Target};
 use crate::shared_answer::SharedAnswer;
 use crate::text::{self, Secrets};
@@ -56,6 +56,7 @@ struct Inner {
     connection: Arc<Connection>,
     node: SharedAnswer<NodeCapabilities, CallError>,
     controller: SharedAnswer<ControllerCapabilities, CallError>,
+    plugin: SharedAnswer<PluginCapabilities, CallError>,
 }
 
 impl fmt::Debug for Driver {
@@ -75,6 +76,7 @@ impl Driver {
             limits,
             node: SharedAnswer::new(),
             controller: SharedAnswer::new(),
+            plugin: SharedAnswer::new(),
         }))
     }
 
@@ -86,6 +88,25 @@ impl Driver {
     /// The socket at which it serves.
     pub fn endpoint(&self) -> &Path {
         &self.0.endpoint
+    }
+
+    /// Whether the process that this driver was when it was first called still takes its calls: the connection of then has
+    /// not ended. If it has, another process may be there by now, which can do other things.
+    pub fn is_same_process(&self) -> bool {
+        self.0.connection.is_first()
+    }
+
+    /// Waits until a connection to it has ended, which is what the end of its process looks like.
+    pub async fn disconnected(&self) {
+        self.0.connection.ended().await;
+    }
+
+    /// Asks whoever serves at the same place now: another driver as far as answers go, that is asked anew for everything.
+    pub async fn asked_anew(&self) -> Result<(Self, NodeInfo, NodeCapabilities), CallError> {
+        let driver = Self::new(self.0.name.clone(), self.0.endpoint.clone(), self.0.limits);
+        let info = driver.node_info().await?;
+        let capabilities = driver.node_capabilities().await?;
+        Ok((driver, info, capabilities))
     }
 
     async fn call<Q, A>(

@@ -44,6 +44,8 @@ pub(crate) struct Connection {
     kept: Mutex<Kept>,
     /// Held by the one who connects; the others wait, and use what it has made.
     connecting: tokio::sync::Mutex<()>,
+    /// How many connections have ended.
+    ended: tokio::sync::watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -73,7 +75,8 @@ pub(crate) enum Stage {
 impl Connection {
     pub(crate) fn new(target: Target, connect_max: Duration) -> Self {
         let kept = Mutex::default();
-        Self { target, connect_max, kept, connecting: tokio::sync::Mutex::default() }
+        let ended = tokio::sync::watch::Sender::new(0);
+        Self { target, connect_max, kept, connecting: tokio::sync::Mutex::default(), ended }
     }
 
     /// Sends a request and waits for the beginning of its answer. `stage` is told of each change before it takes effect, so
@@ -109,6 +112,18 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Whether the first connection that was made still stands: whoever answered on it is the one that is there.
+    pub(crate) fn is_first(&self) -> bool {
+        self.live().is_some_and(|it| it.number == 1)
+    }
+
+    /// Waits until a connection has ended.
+    pub(crate) async fn ended(&self) {
+        let mut ended = self.ended.subscribe();
+        // The other end is this value's own, so it does not go before.
+        let _ = ended.wait_for(|it| *it > 0).await;
     }
 
     /// No new request goes to the connection with this number. Those under way go on.
@@ -167,8 +182,10 @@ impl Connection {
             .await
             .map_err(io::Error::other)?;
         // Ends with the connection. What went wrong is told to the calls that it went wrong for.
+        let ended = self.ended.clone();
         tokio::spawn(async move {
             let _ = connection.await;
+            ended.send_modify(|it| *it += 1);
         });
         Ok((sender, socket))
     }

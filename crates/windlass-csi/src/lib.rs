@@ -42,6 +42,9 @@ mod shared_answer;
 
 pub mod registration;
 
+#[doc(hidden)]
+pub mod fuzzing;
+
 #[cfg(feature = "server")]
 mod socket;
 

@@ -9,11 +9,11 @@
 //!
 //! What is kept of a driver's introduction, and where it is reported, is for others.
 
-mod introduction;
+pub(crate) mod introduction;
 mod ledger;
 mod socket;
 mod tree;
-mod version;
+pub(crate) mod version;
 
 use std::io;
 use std::path::PathBuf;

@@ -27,6 +27,17 @@ pub enum Asked {
     },
     /// A question that concerns no volume.
     Question(Question),
+    /// A volume is made.
+    Create(Create),
+    /// The opposite.
+    Delete {
+        /// The volume.
+        volume: String,
+        /// The secrets, by name.
+        secrets: Secrets,
+    },
+    /// The volume is made larger, before the node follows.
+    Grow(Grow),
     /// The volume is attached to a node.
     Attach(Attach),
     /// The volume is detached from a node.
@@ -60,6 +71,8 @@ pub enum Asked {
         volume: String,
         /// Where it is.
         path: String,
+        /// Where it is staged; may be empty.
+        staging: String,
     },
     /// The volume has grown, and the node is to follow.
     Expand(Expand),
@@ -87,6 +100,58 @@ pub enum Question {
     NodeCapabilities,
     /// What its controller service can do.
     ControllerCapabilities,
+}
+
+/// `CreateVolume`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Create {
+    /// The volume that comes of it ([`Create::volume_of`]).
+    pub volume: String,
+    /// The name by which the orchestrator knows its own request.
+    pub name: String,
+    /// How large.
+    pub range: Range,
+    /// As what it is to be used.
+    pub capabilities: Vec<Capability>,
+    /// What the driver is told of it.
+    pub parameters: Context,
+    /// It is to hold what something else holds.
+    pub is_copy: bool,
+    /// The secrets, by name.
+    pub secrets: Secrets,
+}
+
+impl Create {
+    /// The volume that is made for a name. It is called otherwise than the name, as with most drivers, and always the same,
+    /// so that a call that is repeated finds it.
+    pub fn volume_of(name: &str) -> String {
+        let hash = name
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |sum: u64, it| (sum ^ u64::from(it)).wrapping_mul(0x0100_0000_01b3));
+        format!("made-{hash:016x}")
+    }
+}
+
+/// `ControllerExpandVolume`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grow {
+    /// The volume.
+    pub volume: String,
+    /// How large.
+    pub range: Range,
+    /// As what; may be missing.
+    pub capability: Option<Capability>,
+    /// The secrets, by name.
+    pub secrets: Secrets,
+}
+
+/// How large something is to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// At least this large; 0 if nothing is said.
+    pub required_bytes: i64,
+    /// At most this large; 0 if nothing is said.
+    pub limit_bytes: i64,
 }
 
 /// `ControllerPublishVolume`.
@@ -170,10 +235,10 @@ pub struct Expand {
     pub volume: String,
     /// Where it is.
     pub path: String,
-    /// At least this large; 0 if nothing is said.
-    pub required_bytes: i64,
-    /// At most this large; 0 if nothing is said.
-    pub limit_bytes: i64,
+    /// Where it is staged; may be empty.
+    pub staging: String,
+    /// How large.
+    pub range: Range,
     /// As what; may be missing.
     pub capability: Option<Capability>,
     /// The secrets, by name.
@@ -340,6 +405,9 @@ impl Asked {
             Self::Question(Question::NodeInfo) => "NodeGetInfo",
             Self::Question(Question::NodeCapabilities) => "NodeGetCapabilities",
             Self::Question(Question::ControllerCapabilities) => "ControllerGetCapabilities",
+            Self::Create(_) => "CreateVolume",
+            Self::Delete { .. } => "DeleteVolume",
+            Self::Grow(_) => "ControllerExpandVolume",
             Self::Attach(_) => "ControllerPublishVolume",
             Self::Detach { .. } => "ControllerUnpublishVolume",
             Self::Stage(_) => "NodeStageVolume",
@@ -356,7 +424,10 @@ impl Asked {
     pub fn volume(&self) -> Option<&str> {
         match self {
             Self::RegistrationInfo | Self::RegistrationStatus { .. } | Self::Question(_) => None,
-            Self::Attach(Attach { volume, .. })
+            Self::Create(Create { volume, .. })
+            | Self::Delete { volume, .. }
+            | Self::Grow(Grow { volume, .. })
+            | Self::Attach(Attach { volume, .. })
             | Self::Detach { volume, .. }
             | Self::Stage(Stage { volume, .. })
             | Self::Unstage { volume, .. }
@@ -371,7 +442,10 @@ impl Asked {
     /// Whether it changes something about a volume.
     pub fn is_change(&self) -> bool {
         match self {
-            Self::Attach(_)
+            Self::Create(_)
+            | Self::Delete { .. }
+            | Self::Grow(_)
+            | Self::Attach(_)
             | Self::Detach { .. }
             | Self::Stage(_)
             | Self::Unstage { .. }
@@ -393,9 +467,13 @@ impl Asked {
             Self::Publish(Publish { target, .. }) | Self::Unpublish { target, .. } => target,
             Self::Stats { path, .. } | Self::Expand(Expand { path, .. }) => path,
             Self::Attach(Attach { node, .. }) | Self::Detach { node, .. } => node,
-            Self::RegistrationInfo | Self::RegistrationStatus { .. } | Self::Question(_) | Self::Unsupported { .. } => {
-                ""
-            }
+            Self::RegistrationInfo
+            | Self::RegistrationStatus { .. }
+            | Self::Question(_)
+            | Self::Create(_)
+            | Self::Delete { .. }
+            | Self::Grow(_)
+            | Self::Unsupported { .. } => "",
         }
     }
 
@@ -409,6 +487,20 @@ impl Asked {
             Self::RegistrationInfo | Self::Question(_) | Self::Unsupported { .. } => {}
             Self::RegistrationStatus { registered: true, .. } => parts.push("registered".into()),
             Self::RegistrationStatus { error, .. } => parts.push(format!("not registered: {}", shown(error))),
+            Self::Create(it) => {
+                parts.push(format!("name={}", shown(&it.name)));
+                parts.extend(range(it.range));
+                parts.extend(it.capabilities.iter().flat_map(capability));
+                parts.extend(it.is_copy.then(|| "with content".into()));
+                parts.extend(names("parameters", it.parameters.0.keys()));
+                parts.extend(names("secrets", it.secrets.names.iter()));
+            }
+            Self::Delete { secrets, .. } => parts.extend(names("secrets", secrets.names.iter())),
+            Self::Grow(it) => {
+                parts.extend(range(it.range));
+                parts.extend(it.capability.iter().flat_map(capability));
+                parts.extend(names("secrets", it.secrets.names.iter()));
+            }
             Self::Attach(it) => {
                 parts.push(format!("node={}", shown(&it.node)));
                 parts.extend(capability(&it.capability));
@@ -435,17 +527,25 @@ impl Asked {
                 parts.extend(names("volume-context", it.volume_context.0.keys()));
             }
             Self::Unpublish { target, .. } => parts.push(format!("target={}", shown(target))),
-            Self::Stats { path, .. } => parts.push(format!("path={}", shown(path))),
+            Self::Stats { path, staging, .. } => {
+                parts.push(format!("path={}", shown(path)));
+                parts.extend((!staging.is_empty()).then(|| format!("staging={}", shown(staging))));
+            }
             Self::Expand(it) => {
                 parts.push(format!("path={}", shown(&it.path)));
-                parts.push(format!("required-bytes={}", it.required_bytes));
-                parts.extend((it.limit_bytes != 0).then(|| format!("limit-bytes={}", it.limit_bytes)));
+                parts.extend((!it.staging.is_empty()).then(|| format!("staging={}", shown(&it.staging))));
+                parts.extend(range(it.range));
                 parts.extend(it.capability.iter().flat_map(capability));
                 parts.extend(names("secrets", it.secrets.names.iter()));
             }
         }
         parts.join(" ")
     }
+}
+
+fn range(it: Range) -> Vec<String> {
+    let limit = (it.limit_bytes != 0).then(|| format!("limit-bytes={}", it.limit_bytes));
+    [format!("required-bytes={}", it.required_bytes)].into_iter().chain(limit).collect()
 }
 
 fn capability(it: &Capability) -> Vec<String> {

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use windlass_csi::Code;
+
 use crate::call::Asked;
 
 macro_rules! words {
@@ -37,6 +39,12 @@ macro_rules! words {
 words! {
     /// The calls that can be named on a command line.
     Call {
+        /// `CreateVolume`.
+        Create = "create",
+        /// `DeleteVolume`.
+        Delete = "delete",
+        /// `ControllerExpandVolume`.
+        Grow = "grow",
         /// `ControllerPublishVolume`.
         Attach = "attach",
         /// `ControllerUnpublishVolume`.
@@ -60,6 +68,9 @@ impl Call {
     /// Which one it is, if it can be named.
     pub fn of(asked: &Asked) -> Option<Self> {
         match asked {
+            Asked::Create(_) => Some(Self::Create),
+            Asked::Delete { .. } => Some(Self::Delete),
+            Asked::Grow(_) => Some(Self::Grow),
             Asked::Attach(_) => Some(Self::Attach),
             Asked::Detach { .. } => Some(Self::Detach),
             Asked::Stage(_) => Some(Self::Stage),
@@ -93,18 +104,99 @@ words! {
         ConnectionLostWithEffect = "connection-lost-with-effect",
         /// Nothing is done, and the connection is cut.
         ConnectionLostWithoutEffect = "connection-lost-without-effect",
+        /// It is done, and answered late.
+        Slow = "slow",
+        /// It is answered as if it were done, and nothing is.
+        Lie = "lie",
+        /// It is done, and the size in the answer is half of what was asked for.
+        TooSmall = "too-small",
+        /// With CANCELLED, and nothing is done.
+        Cancelled = "cancelled",
+        /// With UNKNOWN, and nothing is done.
+        Unknown = "unknown",
+        /// With INVALID_ARGUMENT, and nothing is done.
+        InvalidArgument = "invalid-argument",
+        /// With DEADLINE_EXCEEDED, and nothing is done.
+        DeadlineExceeded = "deadline-exceeded",
+        /// With NOT_FOUND, and nothing is done.
+        NotFound = "not-found",
+        /// With ALREADY_EXISTS, and nothing is done.
+        AlreadyExists = "already-exists",
+        /// With PERMISSION_DENIED, and nothing is done.
+        PermissionDenied = "permission-denied",
+        /// With RESOURCE_EXHAUSTED, and nothing is done.
+        ResourceExhausted = "resource-exhausted",
+        /// With FAILED_PRECONDITION, and nothing is done.
+        FailedPrecondition = "failed-precondition",
+        /// With ABORTED, and nothing is done.
+        Aborted = "aborted",
+        /// With OUT_OF_RANGE, and nothing is done.
+        OutOfRange = "out-of-range",
+        /// With UNIMPLEMENTED, and nothing is done.
+        Unimplemented = "unimplemented",
+        /// With INTERNAL, and nothing is done.
+        Internal = "internal",
+        /// With UNAVAILABLE, and nothing is done.
+        Unavailable = "unavailable",
+        /// With DATA_LOSS, and nothing is done.
+        DataLoss = "data-loss",
+        /// With UNAUTHENTICATED, and nothing is done.
+        Unauthenticated = "unauthenticated",
     }
 }
 
 impl Kind {
     /// Whether the call is carried out all the same.
     pub fn has_effect(self) -> bool {
+        matches!(
+            self,
+            Self::TimeoutWithEffect
+                | Self::SilenceWithEffect
+                | Self::ConnectionLostWithEffect
+                | Self::Slow
+                | Self::TooSmall
+        )
+    }
+
+    /// The code that it answers with, if it answers with one.
+    pub fn code(self) -> Option<Code> {
         match self {
-            Self::TimeoutWithEffect | Self::SilenceWithEffect | Self::ConnectionLostWithEffect => true,
-            Self::Refused
-            | Self::TimeoutWithoutEffect
+            Self::Refused | Self::Internal => Some(Code::Internal),
+            Self::TimeoutWithEffect | Self::TimeoutWithoutEffect | Self::DeadlineExceeded => {
+                Some(Code::DeadlineExceeded)
+            }
+            Self::Cancelled => Some(Code::Cancelled),
+            Self::Unknown => Some(Code::Unknown),
+            Self::InvalidArgument => Some(Code::InvalidArgument),
+            Self::NotFound => Some(Code::NotFound),
+            Self::AlreadyExists => Some(Code::AlreadyExists),
+            Self::PermissionDenied => Some(Code::PermissionDenied),
+            Self::ResourceExhausted => Some(Code::ResourceExhausted),
+            Self::FailedPrecondition => Some(Code::FailedPrecondition),
+            Self::Aborted => Some(Code::Aborted),
+            Self::OutOfRange => Some(Code::OutOfRange),
+            Self::Unimplemented => Some(Code::Unimplemented),
+            Self::Unavailable => Some(Code::Unavailable),
+            Self::DataLoss => Some(Code::DataLoss),
+            Self::Unauthenticated => Some(Code::Unauthenticated),
+            Self::SilenceWithEffect
             | Self::SilenceWithoutEffect
-            | Self::ConnectionLostWithoutEffect => false,
+            | Self::ConnectionLostWithEffect
+            | Self::ConnectionLostWithoutEffect
+            | Self::Slow
+            | Self::Lie
+            | Self::TooSmall => None,
+        }
+    }
+
+    /// Whether a call can fail like this: a lie is about something to be seen, and not every answer has a size.
+    fn fits(self, call: Call) -> Result<(), &'static str> {
+        match (self, call) {
+            (Self::Lie, Call::Stage | Call::Unstage | Call::Publish | Call::Unpublish) => Ok(()),
+            (Self::Lie, _) => Err("stage, unstage, publish and unpublish"),
+            (Self::TooSmall, Call::Create | Call::Grow | Call::Expand) => Ok(()),
+            (Self::TooSmall, _) => Err("create, grow and expand"),
+            _ => Ok(()),
         }
     }
 }
@@ -130,7 +222,9 @@ impl FromStr for Fault {
             Some((kind, times)) => (kind, times.parse().ok().filter(|it| *it > 0).ok_or_else(odd)?),
             None => (rest, 1),
         };
-        Ok(Self { call: call.parse()?, kind: kind.parse()?, times })
+        let (call, kind): (Call, Kind) = (call.parse()?, kind.parse()?);
+        kind.fits(call).map_err(|can| format!("{} is a fault of {can}, not of {}", kind.name(), call.name()))?;
+        Ok(Self { call, kind, times })
     }
 }
 
@@ -163,10 +257,24 @@ mod tests {
         let lost = Fault { call: Call::Unpublish, kind: Kind::ConnectionLostWithEffect, times: 3 };
         assert_eq!(read("unpublish=connection-lost-with-effect:3"), Ok(lost));
         assert_eq!(read(&lost.to_string()), Ok(lost));
+        let lost = Fault { call: Call::Create, kind: Kind::ResourceExhausted, times: 2 };
+        assert_eq!(read("create=resource-exhausted:2"), Ok(lost));
+        for wrong in ["stage=too-small", "expand=lie", "create=lie"] {
+            assert!(read(wrong).unwrap_err().contains("is a fault of"), "{wrong}");
+        }
         for wrong in ["", "stage", "stage=", "stage=refused:0", "stage=refused:x", "mount=refused", "stage=fine"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
         assert!(read("stage=fine").unwrap_err().contains("timeout-with-effect"));
+    }
+
+    #[test]
+    fn every_code_but_success_can_be_played() {
+        let codes = (1..=16).map(Code::from_i32);
+        for code in codes {
+            let kind = Kind::ALL.iter().find(|it| format!("{code:?}") == format!("{it:?}")).unwrap();
+            assert_eq!((kind.code(), kind.has_effect()), (Some(code), false), "{code:?}");
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! The judge: calls and their ends in, opinions out. It does nothing and knows no clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use windlass_csi::Code;
 
-use crate::call::{Answer, Asked, Context, Question, Shown};
+use crate::call::{Answer, Asked, Context, Create, Expand, Grow, Question, Shown};
 use crate::check::{self, Breach, Scene};
 use crate::fault::{self, Call, Kind};
 use crate::rule::Rule;
@@ -15,6 +15,12 @@ use crate::volume::{Standing, Volume};
 
 /// The key of what attaching a volume tells.
 pub(crate) const ATTACHMENT: &str = "judge.windlass.dev/attachment";
+
+/// The key of what making a volume tells.
+pub(crate) const MADE: &str = "judge.windlass.dev/volume";
+
+/// How large a volume is if nobody said how large it is to be.
+const BYTES_DEFAULT: i64 = 1 << 20;
 
 /// So many calls are kept to be shown; older ones are shown by their number alone.
 const CALLS_MAX: usize = 100_000;
@@ -27,6 +33,8 @@ const TRIES_WITHIN: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_secs(2);
 /// And if a call has failed that may be tried again.
 const QUIET_AFTER_FAILURE: Duration = Duration::from_secs(30);
+/// And if a volume is left that is in use nowhere any more: longer than a kubelet waits between two tries.
+const QUIET_WHEN_FORGOTTEN: Duration = Duration::from_secs(180);
 
 /// How a driver would answer a call that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +56,10 @@ pub struct Begun {
     pub fault: Option<Kind>,
     /// What attaching the volume tells.
     pub publish_context: BTreeMap<String, String>,
+    /// What making the volume tells.
+    pub volume_context: BTreeMap<String, String>,
+    /// How large the volume is said to be, in calls that have a size.
+    pub capacity_bytes: i64,
 }
 
 /// A breach, when it is seen.
@@ -81,6 +93,8 @@ struct Found {
 struct Record {
     asked: Asked,
     at: Duration,
+    /// How large the volume is said to be.
+    capacity_bytes: i64,
     answer: Option<Answer>,
 }
 
@@ -100,6 +114,10 @@ pub struct Judge {
     capabilities_asked: bool,
     /// How many outcomes were left open.
     opened: u64,
+    /// It has ended: whatever it has not answered by now, it never will.
+    stopped: bool,
+    /// Calls that it broke off itself when it ended. What came of them is not the orchestrator's to settle.
+    cut: BTreeSet<u64>,
     /// How many faults were played.
     played: BTreeMap<(Call, Kind), u32>,
 }
@@ -131,11 +149,18 @@ impl Judge {
             Asked::Question(Question::NodeCapabilities) => self.capabilities_asked = true,
             _ => {}
         }
-        let mut begun = Begun { number, refusal: None, fault: None, publish_context: BTreeMap::new() };
+        let mut begun = Begun {
+            number,
+            refusal: None,
+            fault: None,
+            publish_context: BTreeMap::new(),
+            volume_context: BTreeMap::new(),
+            capacity_bytes: 0,
+        };
         if let Some(name) = asked.volume().map(str::to_owned) {
             self.hear(at, &asked, &name, &mut begun);
         }
-        self.calls.insert(number, Record { asked, at, answer: None });
+        self.calls.insert(number, Record { asked, at, capacity_bytes: begun.capacity_bytes, answer: None });
         while self.calls.len() > CALLS_MAX {
             self.calls.pop_first();
         }
@@ -188,17 +213,40 @@ impl Judge {
                 *self.played.entry((call, kind)).or_default() += 1;
             }
         }
+        if let Asked::Create(it) = asked {
+            begun.volume_context = [(MADE.to_owned(), it.volume.clone())].into();
+        }
+        if let Asked::Create(Create { range, .. })
+        | Asked::Grow(Grow { range, .. })
+        | Asked::Expand(Expand { range, .. }) = asked
+        {
+            let asked = if range.required_bytes > 0 { range.required_bytes } else { BYTES_DEFAULT };
+            // One that is larger already stays so.
+            let bytes = volume.size.map_or(asked, |(bytes, _)| asked.max(bytes));
+            begun.capacity_bytes = if begun.fault == Some(Kind::TooSmall) { asked / 2 } else { bytes };
+        }
         self.volumes.insert(name.to_owned(), volume);
+    }
+
+    /// The judge ends. Calls that it holds without an answer end with it, and nobody can be blamed for that.
+    pub fn stop(&mut self) {
+        self.stopped = true;
     }
 
     /// A call has ended for whoever made it.
     pub fn end(&mut self, number: u64, answer: Answer) {
+        if self.stopped && matches!(answer, Answer::Open(_) | Answer::Unheard) {
+            self.cut.insert(number);
+        }
         let Some(record) = self.calls.get_mut(&number) else { return };
         record.answer = Some(answer);
-        let (asked, at) = (record.asked.clone(), record.at);
+        let (asked, at, bytes) = (record.asked.clone(), record.at, record.capacity_bytes);
         let Some(volume) = asked.volume().and_then(|it| self.volumes.get_mut(it)) else { return };
         volume.running.retain(|it| *it != number);
         volume.ended(number, &asked, answer);
+        if let (Asked::Create(_) | Asked::Grow(_), Answer::Done) = (&asked, answer) {
+            volume.size = Some((bytes, number));
+        }
         let tried = (asked.method(), asked.place().to_owned());
         match answer {
             Answer::Done => drop(volume.failures.remove(&tried)),
@@ -210,7 +258,9 @@ impl Judge {
                 }
             }
         }
-        if let (Answer::Open(_) | Answer::Unheard, true) = (answer, asked.is_change()) {
+        if let (Answer::Open(_) | Answer::Unheard, true, false) =
+            (answer, asked.is_change(), self.cut.contains(&number))
+        {
             self.opened += 1;
         }
     }
@@ -233,18 +283,23 @@ impl Judge {
         std::mem::take(&mut self.news)
     }
 
-    /// Whether volumes have come, and all of them are gone again; then, how long it must be quiet until that counts. Who
-    /// has failed with a call may come again.
+    /// Whether volumes have come, and all of them are gone again, or are in use nowhere any more; then, how long it must be
+    /// quiet until that counts. Who has failed with a call may come again, and who has forgotten a volume never does.
     pub fn idle_after(&self) -> Option<Duration> {
-        let idle = !self.volumes.is_empty() && self.volumes.values().all(Volume::is_gone);
+        if self.volumes.is_empty() || !self.volumes.values().all(|it| it.is_gone() || it.is_forgotten()) {
+            return None;
+        }
+        if !self.volumes.values().all(Volume::is_gone) {
+            return Some(QUIET_WHEN_FORGOTTEN);
+        }
         let failed = self.volumes.values().any(|it| !it.failures.is_empty());
-        idle.then_some(if failed { QUIET_AFTER_FAILURE } else { QUIET })
+        Some(if failed { QUIET_AFTER_FAILURE } else { QUIET })
     }
 
     /// A call, to be shown.
     pub fn show(&self, number: u64) -> Shown {
         match self.calls.get(&number) {
-            Some(Record { asked, at, answer }) => Shown {
+            Some(Record { asked, at, answer, .. }) => Shown {
                 number,
                 at: *at,
                 method: asked.method(),
@@ -302,6 +357,7 @@ impl Judge {
         let mut say = |standing: Standing, text: String, open: String, calls: &[u64]| {
             let (rule, text) = match standing {
                 Standing::Held => (Rule::Forgotten, text),
+                Standing::Open if calls.last().is_some_and(|it| self.cut.contains(it)) => return,
                 Standing::Open => (Rule::Settled, open),
             };
             left.push((rule, Breach { text, calls: calls.to_vec() }));
@@ -326,6 +382,15 @@ impl Judge {
         {
             let open = "whether the volume is attached is still open".into();
             say(step.standing, "the volume is still attached".into(), open, &step.calls);
+        }
+        if let Some(step) = &volume.made
+            && step.standing == Standing::Open
+        {
+            say(step.standing, String::new(), "whether there is the volume is still open".into(), &step.calls);
+        }
+        if !volume.enlarging.is_empty() {
+            let text = "whether the controller has made the volume larger is still open".to_owned();
+            say(Standing::Open, String::new(), text, &volume.enlarging);
         }
         if !volume.growing.is_empty() {
             let text = "whether the volume has grown is still open".to_owned();

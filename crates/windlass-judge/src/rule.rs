@@ -53,7 +53,7 @@ rules! {
     CapabilitiesFirst = "capabilities-first", Should, "capabilities are asked for before they are used",
         "Staging, statistics and growth are optional. NodeGetCapabilities tells what there is, so it comes before the first of them.";
     RequiredFields = "required-fields", Must, "required fields are set",
-        "The volume's id, the path, and for calls that make something the capability with an access type and an access mode are required in every request that has them.";
+        "The volume's id or its name, the path, and for calls that make something the capability with an access type and an access mode are required in every request that has them.";
     Sizes = "sizes", Must, "fields are not larger than allowed",
         "A text has at most 128 bytes, a map of texts at most 4 KiB, all mount flags together at most 4 KiB, a node's id at most 256 bytes. Paths may be as long as the system allows.";
     AbsolutePaths = "absolute-paths", Must, "paths are absolute",
@@ -81,7 +81,7 @@ rules! {
     NodeId = "node-id", Must, "volumes are attached to the node that the driver named",
         "The node of ControllerPublishVolume is the one that the driver gave as answer to NodeGetInfo.";
     VolumeContext = "volume-context", Must, "the volume context is the volume's",
-        "The volume context is the same in all calls for a volume. Keys below csi.storage.k8s.io/ are Kubernetes' own and may be added for a pod.";
+        "The volume context is the same in all calls for a volume, and has in it what CreateVolume has answered. Keys below csi.storage.k8s.io/ are Kubernetes' own and may be added for a pod.";
     SameAgain = "same-again", Must, "a call that is repeated is the same call",
         "Calls may be repeated at any time while what they made is there. A repeated one has the same capability, read-only flag and names of secrets; with others it asks for something that cannot be.";
     Agreement = "agreement", Should, "staging and publishing agree",
@@ -92,8 +92,20 @@ rules! {
         "NodeGetVolumeStats names a path where the volume is staged or published.";
     ExpandPlace = "expand-place", Must, "a volume grows where it is",
         "NodeExpandVolume names a path where the volume is staged or published, once that has succeeded.";
-    ExpandSize = "expand-size", Must, "the size to grow to can be",
-        "Sizes are not negative, one of the two is given where there is a range, and the limit is not below what is required.";
+    StagingPath = "staging-path", Must, "the staging path is the one where the volume is staged",
+        "With STAGE_UNSTAGE_VOLUME, NodeExpandVolume of a volume that is staged names its staging path, and NodeGetVolumeStats may; one that is named is where NodeStageVolume was called.";
+    ExpandSize = "expand-size", Must, "the size that is asked for can be",
+        "Sizes are not negative, and the limit is not below what is required, in CreateVolume, ControllerExpandVolume and NodeExpandVolume.";
+    OneRequest = "one-request", Must, "a name stands for one request to make a volume",
+        "CreateVolume is repeated with the same name and the same size, capabilities, parameters, content and names of secrets, until the volume is deleted; another request has another name.";
+    NotDeleted = "not-deleted", Must, "a volume that is deleted is not used",
+        "After DeleteVolume has succeeded the volume is neither attached, staged, published nor made larger, unless CreateVolume has made it anew.";
+    DeleteLast = "delete-last", Must, "a volume is deleted after everybody has let go of it",
+        "DeleteVolume comes only after NodeUnpublishVolume, NodeUnstageVolume and ControllerUnpublishVolume have succeeded wherever the volume was.";
+    GrowFirst = "grow-first", Must, "the controller makes a volume larger before the node follows",
+        "With EXPAND_VOLUME of the controller service, NodeExpandVolume asks for no more than CreateVolume or ControllerExpandVolume has answered.";
+    NeverSmaller = "never-smaller", Should, "a volume is not asked to be smaller than it is",
+        "ControllerExpandVolume makes volumes larger; a size below the one that the driver has answered cannot be had.";
     CanStage = "can-stage", Must, "staging only with STAGE_UNSTAGE_VOLUME",
         "NodeStageVolume and NodeUnstageVolume are called only if the driver has the capability.";
     CanStats = "can-stats", Must, "statistics only with GET_VOLUME_STATS",

@@ -144,7 +144,7 @@ impl Bench {
         let mut services = Server::builder()
             .add_service(IdentityServer::new(identity::IdentityService(driver.clone())))
             .add_service(NodeServer::new(node::NodeService(driver.clone())));
-        if driver.settings().attach {
+        if driver.settings().has_controller() {
             services = services.add_service(ControllerServer::new(controller::ControllerService(driver.clone())));
         }
         let introduction = identity::RegistrationService(driver.clone());

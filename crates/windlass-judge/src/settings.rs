@@ -1,5 +1,7 @@
 //! What the judge pretends to be, and what it expects.
 
+use std::time::Duration;
+
 use windlass_csi::NodeCapabilities;
 
 use crate::fault::{Call, Fault};
@@ -11,14 +13,27 @@ pub struct Settings {
     pub capabilities: NodeCapabilities,
     /// Volumes must be attached first.
     pub attach: bool,
+    /// Its controller service makes and deletes volumes.
+    pub create: bool,
+    /// Its controller service makes volumes larger.
+    pub grow: bool,
     /// The name of the node.
     pub node_id: String,
     /// The secrets that are due.
     pub secrets: Vec<Due>,
     /// The faults to play, for each volume anew.
     pub faults: Vec<Fault>,
+    /// How long an answer takes that is slow.
+    pub slow_by: Duration,
     /// Volumes that are still published at the end are in use, not forgotten.
     pub in_use_allowed: bool,
+}
+
+impl Settings {
+    /// Whether it has a controller service.
+    pub fn has_controller(&self) -> bool {
+        self.attach || self.create || self.grow
+    }
 }
 
 /// A secret that is due in a call.
@@ -42,9 +57,11 @@ impl std::str::FromStr for Due {
         };
         let call: Call = call.parse()?;
         match call {
-            Call::Attach | Call::Stage | Call::Publish | Call::Expand => Ok(Self { call, name }),
+            Call::Create | Call::Delete | Call::Grow | Call::Attach | Call::Stage | Call::Publish | Call::Expand => {
+                Ok(Self { call, name })
+            }
             Call::Detach | Call::Unstage | Call::Unpublish | Call::Stats => Err(format!(
-                "{} carries no secrets that could be due; attach, stage, publish and expand do",
+                "{} carries no secrets that could be due; create, delete, grow, attach, stage, publish and expand do",
                 call.name()
             )),
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::call::{Answer, Asked, Attach, Context, Publish, Stage};
+use crate::call::{Answer, Asked, Attach, Context, Create, Publish, Stage};
 use crate::fault::Call;
 
 /// Whether something is there.
@@ -28,6 +28,14 @@ pub(crate) struct Step<T> {
 /// One volume.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Volume {
+    /// That the driver has made it, or may have; none if nobody asked for that.
+    pub(crate) made: Option<Step<Create>>,
+    /// It is gone, by this call.
+    pub(crate) deleted: Option<u64>,
+    /// How large it is, as the driver has told, and by which call.
+    pub(crate) size: Option<(i64, u64)>,
+    /// Calls to make it larger whose outcome is open.
+    pub(crate) enlarging: Vec<u64>,
     /// By node.
     pub(crate) attached: BTreeMap<String, Step<Attach>>,
     /// What attaching it has told.
@@ -51,7 +59,14 @@ pub(crate) struct Volume {
 impl Volume {
     /// Whether nothing of it is here, may be, or is about to be.
     pub(crate) fn is_gone(&self) -> bool {
-        self.attached.is_empty() && self.stages.is_empty() && self.targets.is_empty() && self.running.is_empty()
+        let is_nowhere = self.attached.is_empty() && self.stages.is_empty() && self.targets.is_empty();
+        is_nowhere && self.made.is_none() && self.running.is_empty()
+    }
+
+    /// Whether it was published and is so nowhere any more, and something of it is here all the same.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        let is_used = self.targets.values().any(|it| it.standing == Standing::Held);
+        self.came.contains_key(&Call::Publish) && !is_used && self.running.is_empty()
     }
 
     /// How it is attached. There is one node only, for the driver knows no other.
@@ -61,12 +76,21 @@ impl Volume {
 
     /// Takes in the end of a call.
     pub(crate) fn ended(&mut self, number: u64, asked: &Asked, answer: Answer) {
-        if let (Asked::Detach { .. } | Asked::Unstage { .. } | Asked::Unpublish { .. }, Answer::Done) = (asked, answer)
+        if let (
+            Asked::Detach { .. } | Asked::Unstage { .. } | Asked::Unpublish { .. } | Asked::Delete { .. },
+            Answer::Done,
+        ) = (asked, answer)
         {
             // Nobody tries any more what was to be there.
             self.failures.retain(|(_, place), _| place != asked.place());
         }
         match asked {
+            Asked::Create(it) => self.created(number, it, answer),
+            Asked::Delete { .. } => self.removed(number, answer),
+            Asked::Grow(_) => match answer {
+                Answer::Done | Answer::Refused(_) => self.enlarging.clear(),
+                Answer::Open(_) | Answer::Unheard => self.enlarging.push(number),
+            },
             Asked::Attach(it) => made(&mut self.attached, it.node.clone(), it, number, answer),
             Asked::Stage(it) => made(&mut self.stages, it.staging.clone(), it, number, answer),
             Asked::Publish(it) => made(&mut self.targets, it.target.clone(), it, number, answer),
@@ -94,6 +118,42 @@ impl Volume {
             | Asked::Question(_)
             | Asked::Stats { .. }
             | Asked::Unsupported { .. } => {}
+        }
+    }
+}
+
+impl Volume {
+    fn created(&mut self, number: u64, asked: &Create, answer: Answer) {
+        match (answer, &mut self.made) {
+            (Answer::Done, _) => {
+                self.made = Some(Step { standing: Standing::Held, asked: asked.clone(), calls: vec![number] });
+                self.deleted = None;
+            }
+            // What the orchestrator was told before holds.
+            (Answer::Open(_) | Answer::Unheard, Some(step)) => {
+                if step.standing == Standing::Open {
+                    step.calls.push(number);
+                }
+            }
+            (Answer::Open(_) | Answer::Unheard, None) => {
+                self.made = Some(Step { standing: Standing::Open, asked: asked.clone(), calls: vec![number] });
+            }
+            (Answer::Refused(_), _) => {}
+        }
+    }
+
+    fn removed(&mut self, number: u64, answer: Answer) {
+        match (answer, &mut self.made) {
+            (Answer::Done, _) => {
+                (self.made, self.size, self.deleted) = (None, None, Some(number));
+                self.enlarging.clear();
+            }
+            (Answer::Open(_) | Answer::Unheard, Some(step)) => {
+                step.standing = Standing::Open;
+                step.calls.push(number);
+            }
+            (Answer::Refused(_), Some(step)) => step.calls.push(number),
+            (_, None) => {}
         }
     }
 }

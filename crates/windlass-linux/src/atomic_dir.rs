@@ -286,7 +286,7 @@ fn update(target: &Place, contents: &Contents, there: There, before: &mut dyn Fn
     remove_links(target, &names, &links, before)?;
     if let Some(old) = old.filter(|it| *it != version) {
         before(Step::RemoveOldVersion);
-        leftovers.extend(remove::tree(target, &old, |_| true).err());
+        leftovers.extend(remove::tree_in_place(target, &old).err());
     }
     Ok(Written { changed: !same, version, hidden, leftovers })
 }
@@ -304,8 +304,8 @@ fn replace(
         .and_then(|()| put_into_use(target, names, &name, owners, before));
     if let Err(error) = result {
         // If this fails too, the next write sweeps it up; what counts is why there is no new version.
-        let _ = remove::tree(target, &fixed_name(DATA_TEMPORARY), |_| true);
-        let _ = remove::tree(target, &name, |_| true);
+        let _ = remove::tree_in_place(target, &fixed_name(DATA_TEMPORARY));
+        let _ = remove::tree_in_place(target, &name);
         return Err(error);
     }
     Ok(name)
@@ -346,7 +346,7 @@ fn sweep(
     for name in names {
         if name.as_bytes() == DATA_TEMPORARY.as_bytes() || (is_stamp(name) && Some(name) != keep) {
             before(Step::Sweep);
-            leftovers.extend(remove::tree(target, name, |_| true).err());
+            leftovers.extend(remove::tree_in_place(target, name).err());
         }
     }
 }

@@ -9,6 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::table::{Mount, mountinfo};
+
 /// A process that keeps a mount busy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {
@@ -31,19 +33,54 @@ impl fmt::Display for Holder {
 #[must_use]
 pub fn below(path: &Path, limit: usize) -> Vec<Holder> {
     let Ok(own) = fs::read_link("/proc/self/ns/mnt") else { return Vec::new() };
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut processes: Vec<u32> = entries.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect();
-    processes.sort_unstable();
-    let holders = processes.into_iter().filter_map(|process| {
+    let holders = processes().into_iter().filter_map(|process| {
         let directory = PathBuf::from(format!("/proc/{process}"));
         if fs::read_link(directory.join("ns/mnt")).ok()? != own {
             return None;
         }
         let path = held(&directory, path)?;
-        let command = fs::read_to_string(directory.join("comm")).unwrap_or_default();
-        Some(Holder { process, command: command.trim_end().into(), path })
+        Some(Holder { process, command: command(&directory), path })
     });
     holders.take(limit).collect()
+}
+
+/// Processes in other mount namespaces in which a directory is mounted, or something in it: one of each namespace, at most
+/// so many. It is the directory `root` of the file system that is mounted as `mount`.
+///
+/// A namespace that is a copy has all mounts of the one that it was copied from, at the same paths or below another root;
+/// `point`, where the directory itself is mounted, does not count there.
+#[must_use]
+pub fn in_other_namespaces(mount: &Mount, root: &Path, point: &Path, limit: usize) -> Vec<Holder> {
+    let Ok(own) = fs::read_link("/proc/thread-self/ns/mnt") else { return Vec::new() };
+    let point = point.strip_prefix("/").unwrap_or(point);
+    let shows = |found: &Mount| {
+        found.device == mount.device && found.root.starts_with(root) && !found.mount_point.ends_with(point)
+    };
+    let mut seen = vec![own];
+    let holders = processes().into_iter().filter_map(|process| {
+        let directory = PathBuf::from(format!("/proc/{process}"));
+        let namespace = fs::read_link(directory.join("ns/mnt")).ok()?;
+        if seen.contains(&namespace) {
+            return None;
+        }
+        seen.push(namespace);
+        let table = fs::read(directory.join("mountinfo")).ok()?;
+        let mounts = table.split(|it| *it == b'\n').filter_map(|it| mountinfo::line(it).ok());
+        let path = mounts.into_iter().find(shows)?.mount_point;
+        Some(Holder { process, command: command(&directory), path })
+    });
+    holders.take(limit).collect()
+}
+
+fn processes() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut processes: Vec<u32> = entries.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect();
+    processes.sort_unstable();
+    processes
+}
+
+fn command(process: &Path) -> String {
+    fs::read_to_string(process.join("comm")).unwrap_or_default().trim_end().into()
 }
 
 /// Something at this path or below it that a process has.

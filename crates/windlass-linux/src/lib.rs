@@ -49,8 +49,12 @@ pub mod format;
 pub mod loop_device;
 pub mod tools;
 
+pub mod process;
 pub mod usage;
 pub mod workers;
 pub mod working_directory;
 
 pub mod raw;
+
+#[doc(hidden)]
+pub mod fuzzing;

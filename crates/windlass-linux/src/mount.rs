@@ -14,7 +14,7 @@ use rustix::mount::{MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenT
 
 use crate::raw::{self, MountAttr};
 use crate::safe_path::Place;
-use crate::table::{self, MountId};
+use crate::table::{self, Device, MountId};
 
 mod filesystem;
 mod options;
@@ -33,6 +33,15 @@ pub enum Error {
     Prepare {
         /// The type.
         kind: String,
+        /// Why.
+        #[source]
+        source: Errno,
+    },
+    /// A mount could not be looked at.
+    #[error("look at {what}")]
+    Look {
+        /// What it is of.
+        what: String,
         /// Why.
         #[source]
         source: Errno,
@@ -254,6 +263,17 @@ impl Detached {
     pub fn with_propagation(self, propagation: Propagation, extent: Extent) -> Result<Self, Error> {
         set(&self.fd, &self.what, extent, &MountAttr { propagation: propagation.flag(), ..MountAttr::default() })?;
         Ok(self)
+    }
+
+    /// The device of its file system, which it keeps as well.
+    pub fn device(&self) -> Result<Device, Error> {
+        match rustix::fs::fstat(&self.fd) {
+            Ok(status) => {
+                let (major, minor) = (rustix::fs::major(status.st_dev), rustix::fs::minor(status.st_dev));
+                Ok(Device { major, minor })
+            }
+            Err(source) => Err(Error::Look { what: self.what.clone(), source }),
+        }
     }
 
     /// Which mount it is. It keeps its id when it is attached.

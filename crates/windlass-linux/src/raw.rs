@@ -77,6 +77,16 @@ pub fn let_go_of_program() {
     unsafe { libc::dl_iterate_phdr(Some(each), std::ptr::null_mut()) };
 }
 
+/// `ioctl(2)` with `SIOCOUTQ`: how much memory the kernel holds of what was written to this socket and not read by the other
+/// side. It is zero once all of it was read.
+pub fn unread_by_peer<Fd: AsFd>(socket: Fd) -> Result<u32> {
+    let mut bytes: c_int = 0;
+    // SAFETY: the call writes one `c_int` to where the pointer shows, which lives longer than the call.
+    let returned = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    checked(returned.into())?;
+    Ok(u32::try_from(bytes).unwrap_or(0))
+}
+
 /// What `mount_setattr` changes. The default changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MountAttr {
@@ -413,6 +423,8 @@ pub fn is_written_to(file: impl AsFd) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use proptest::prelude::*;
 
     use super::*;
@@ -429,6 +441,16 @@ mod tests {
         let after = of_files();
         assert!(after < before, "{before} KiB and then {after} KiB");
         assert_eq!("constants are as they were".len(), 26);
+    }
+
+    #[test]
+    fn what_the_other_side_has_not_read_is_known() {
+        let (mut one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(unread_by_peer(&one).unwrap(), 0);
+        one.write_all(b"hello").unwrap();
+        assert!(unread_by_peer(&one).unwrap() >= 5);
+        other.read_exact(&mut [0; 5]).unwrap();
+        assert_eq!(unread_by_peer(&one).unwrap(), 0);
     }
 
     /// An event as the kernel writes it.

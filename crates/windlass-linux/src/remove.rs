@@ -3,7 +3,10 @@
 //! It walks by open directories, never crosses a mount, never follows a link. It removes empty directories, and files
 //! that the caller declares its own. It looks at everything first: if anything else is in the way, the error names it
 //! and nothing is removed at all. What changes between the look and the removal, and a file that is mounted over, is
-//! refused by the kernel when its turn comes, and then the rest stays.
+//! refused by the kernel when its turn comes, and then the rest stays. A directory that is moved elsewhere while it is
+//! being emptied keeps what it has then, down to the last file (`remove/aside.rs`).
+
+mod aside;
 
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
@@ -16,6 +19,9 @@ use rustix::io::Errno;
 
 use crate::name::Name;
 use crate::safe_path::{Mounts, Place, open_beneath};
+
+pub use aside::Aside;
+use aside::{Holder, Shelf, Taking};
 
 /// Why something was not removed.
 #[derive(Debug, thiserror::Error)]
@@ -42,11 +48,19 @@ pub enum Error {
         /// One of the things in it.
         entry: PathBuf,
     },
-    /// A directory was moved elsewhere while it was being emptied.
-    #[error("remove {}: it was moved meanwhile", path.display())]
+    /// A directory was moved elsewhere while it was being emptied. What it held then is with it.
+    #[error("remove {}: it was moved meanwhile, and keeps what it has", path.display())]
     Moved {
         /// Where it was.
         path: PathBuf,
+    },
+    /// The same, and a file of it could not be put back, because its directory is gone or has another of that name.
+    #[error("remove {}: it was moved meanwhile; this file is kept as {}", path.display(), kept.display())]
+    Stranded {
+        /// Where it was.
+        path: PathBuf,
+        /// Where it is.
+        kept: PathBuf,
     },
     /// Something could not be looked at.
     #[error("look at {}", path.display())]
@@ -102,16 +116,47 @@ pub struct Entry<'walk> {
 ///
 /// `ours` says of each file whether it may be removed, by its place in the tree and its kind. It is asked when everything
 /// is looked at; of a tree that is too large to be kept in mind it is asked again when the file is about to go.
+///
+/// What is moved out of the tree meanwhile stays whole; `parent` itself is not to be moved. While it takes, there is
+/// another directory in `parent`, for nobody else.
 pub fn tree(parent: &Place, name: &Name, mut ours: impl FnMut(Entry<'_>) -> bool) -> Result<(), Error> {
-    let mut look = Walk::new(parent, name, Pass::Look(Some(Plan::default())), &mut ours);
+    remove_tree(parent, name, &mut ours, Shelf::Beside(None))
+}
+
+/// As [`tree`], also if `parent` or a directory above it is moved, as far as the root of `aside`; and nothing is made in
+/// `parent`.
+pub fn tree_by(
+    aside: &Aside,
+    parent: &Place,
+    name: &Name,
+    mut ours: impl FnMut(Entry<'_>) -> bool,
+) -> Result<(), Error> {
+    remove_tree(parent, name, &mut ours, Shelf::Aside(aside))
+}
+
+/// As [`tree`], of a directory that windlass wrote and can write again: nothing is made beside it. If it is moved away, it
+/// may lose one file of which the look and the removal were on both sides of that moment.
+pub(crate) fn tree_in_place(parent: &Place, name: &Name) -> Result<(), Error> {
+    remove_tree(parent, name, &mut |_| true, Shelf::InPlace)
+}
+
+fn remove_tree(
+    parent: &Place,
+    name: &Name,
+    ours: &mut dyn FnMut(Entry<'_>) -> bool,
+    shelf: Shelf<'_>,
+) -> Result<(), Error> {
+    let mut look = Walk::new(parent, name, Pass::Look(Some(Plan::default())), &mut *ours);
     // What is empty holds nothing to look at.
     if look.remove_empty(name.as_ref())? == Emptied::Gone {
         return Ok(());
     }
     look.run()?;
-    match look.pass {
-        Pass::Look(Some(plan)) => plan.carry_out(parent, name),
-        Pass::Look(None) | Pass::Remove => Walk::new(parent, name, Pass::Remove, &mut ours).run(),
+    let taking = Taking::new(parent, name, shelf);
+    let Walk { pass, .. } = look;
+    match pass {
+        Pass::Look(Some(plan)) => plan.carry_out(parent, name, taking),
+        Pass::Look(None) | Pass::Remove(_) => Walk::new(parent, name, Pass::Remove(taking), ours).run(),
     }
 }
 
@@ -126,7 +171,7 @@ pub fn empty_directories(parent: &Place, name: &Name) -> Result<(), Error> {
 /// not tried in vain whether they are empty.
 pub fn nested_directories(parent: &Place, name: &Name, levels: usize) -> Result<(), Error> {
     let mut nothing = |_: Entry<'_>| false;
-    let walk = Walk::new(parent, name, Pass::Remove, &mut nothing);
+    let walk = Walk::new(parent, name, Pass::Remove(Taking::new(parent, name, Shelf::InPlace)), &mut nothing);
     Walk { nested: levels, ..walk }.run()
 }
 
@@ -152,10 +197,10 @@ pub fn directory_of(parent: &Place, name: &Name, file: &Name) -> Result<(), Erro
     }
 }
 
-enum Pass {
+enum Pass<'walk> {
     /// Nothing is removed. What is seen is kept for the removal, until it is too much.
     Look(Option<Plan>),
-    Remove,
+    Remove(Taking<'walk>),
 }
 
 /// What a look found, in the order in which it goes: whatever is in a directory before the directory.
@@ -186,19 +231,28 @@ impl Plan {
         self.directories.len() > Self::DIRECTORIES_MAX || self.steps.len() > Self::STEPS_MAX
     }
 
-    fn carry_out(&self, parent: &Place, top: &Name) -> Result<(), Error> {
-        for Step { within, name, directory } in &self.steps {
-            let (holder, below) = match within.map(|it| &self.directories[it]) {
-                Some((holder, below)) => (holder.as_fd(), Some(below.join(name))),
-                None => (parent.as_fd(), None),
+    fn carry_out(self, parent: &Place, top: &Name, mut taking: Taking<'_>) -> Result<(), Error> {
+        let holder = |within: Option<usize>| match within.map(|it| &self.directories[it]) {
+            Some((fd, below)) => Holder { fd: fd.as_fd(), below: Some(below) },
+            None => Holder { fd: parent.as_fd(), below: None },
+        };
+        let mut last = None;
+        for Step { within, name, directory } in self.steps {
+            if last != Some(within) {
+                last.map_or(Ok(()), |it| taking.finish(holder(it)))?;
+                last = Some(within);
+            }
+            let gone = match directory.map(|it| &self.directories[it]) {
+                Some((fd, below)) => remove_directory(holder(within).fd, &name, fd, || full_path(parent, top, below)),
+                None => taking.remove(holder(within), name),
             };
-            let path = || full_path(parent, top, below.as_deref().unwrap_or(Path::new("")));
-            match directory.map(|it| &self.directories[it]) {
-                Some((fd, _)) => remove_directory(holder, name, fd, path)?,
-                None => unlink(holder, name, path)?,
+            if let Err(error) = gone {
+                // What was taken from the directory before this error goes, or is put back.
+                let _ = taking.finish(holder(within));
+                return Err(error);
             }
         }
-        Ok(())
+        last.map_or(Ok(()), |it| taking.finish(holder(it)))
     }
 }
 
@@ -226,16 +280,25 @@ enum Directory {
     Closed(Identity),
 }
 
-struct Walk<'walk> {
+struct Walk<'walk, 'ours> {
     parent: &'walk Place,
     name: &'walk Name,
-    pass: Pass,
-    ours: &'walk mut dyn FnMut(Entry<'_>) -> bool,
+    pass: Pass<'walk>,
+    ours: &'ours mut dyn FnMut(Entry<'_>) -> bool,
     levels: Vec<Level>,
     /// The path from the top of the tree to where the walk is.
     below: PathBuf,
     /// Directories of so many levels are not empty, most likely.
     nested: usize,
+}
+
+/// What the path of a walk is the path of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// The deepest directory.
+    Directory,
+    /// Something in it.
+    Entry,
 }
 
 /// What became of something that might be an empty directory.
@@ -246,18 +309,30 @@ enum Emptied {
     There,
 }
 
-impl<'walk> Walk<'walk> {
+impl<'walk, 'ours> Walk<'walk, 'ours> {
     /// How many directories are kept open at a time.
     const OPEN_MAX: usize = 32;
 
-    fn new(parent: &'walk Place, name: &'walk Name, pass: Pass, ours: &'walk mut dyn FnMut(Entry<'_>) -> bool) -> Self {
+    fn new(
+        parent: &'walk Place,
+        name: &'walk Name,
+        pass: Pass<'walk>,
+        ours: &'ours mut dyn FnMut(Entry<'_>) -> bool,
+    ) -> Self {
         Self { parent, name, pass, ours, levels: Vec::new(), below: PathBuf::new(), nested: 0 }
     }
 
     /// Not recursive: whoever filled the tree chose its depth, and could choose the depth of our stack.
     fn run(&mut self) -> Result<(), Error> {
         let name: &OsStr = self.name.as_ref();
-        self.visit(name.to_owned(), FileType::Unknown)?;
+        let first = self.visit(name.to_owned(), FileType::Unknown);
+        first.and_then(|()| self.go_on()).inspect_err(|_| {
+            // What was taken from the directory before this error goes, or is put back.
+            let _ = self.taking(At::Entry, Taking::finish);
+        })
+    }
+
+    fn go_on(&mut self) -> Result<(), Error> {
         while let Some(level) = self.levels.last_mut() {
             match level.entries.pop() {
                 Some((name, kind)) => {
@@ -288,7 +363,7 @@ impl<'walk> Walk<'walk> {
             Some(Directory::Open(fd)) => fd.as_fd(),
             Some(Directory::Planned(number)) => match &self.pass {
                 Pass::Look(Some(plan)) => plan.directories[*number].0.as_fd(),
-                Pass::Look(None) | Pass::Remove => unreachable!("what is planned is in the plan"),
+                Pass::Look(None) | Pass::Remove(_) => unreachable!("what is planned is in the plan"),
             },
             Some(Directory::Closed(_)) => unreachable!("the deepest directory is open"),
             None => self.parent.as_fd(),
@@ -297,12 +372,15 @@ impl<'walk> Walk<'walk> {
 
     fn visit(&mut self, name: OsString, kind: FileType) -> Result<(), Error> {
         if matches!(kind, FileType::Directory | FileType::Unknown) {
-            let may_be_empty = matches!(self.pass, Pass::Remove) && self.levels.len() >= self.nested;
+            let may_be_empty = matches!(self.pass, Pass::Remove(_)) && self.levels.len() >= self.nested;
             if may_be_empty && self.remove_empty(&name)? == Emptied::Gone {
                 return Ok(());
             }
             match open_directory(self.here(), &name) {
-                Ok(fd) => return self.enter(fd, name),
+                Ok(fd) => {
+                    self.taking(At::Entry, Taking::finish)?;
+                    return self.enter(fd, name);
+                }
                 Err(Errno::NOENT) => return Ok(()),
                 Err(Errno::XDEV) => return Err(Error::Mounted { path: self.path() }),
                 // Not a directory, or no longer.
@@ -312,10 +390,31 @@ impl<'walk> Walk<'walk> {
         }
         self.ask(&name, kind)?;
         match self.pass {
-            Pass::Look(_) => self.plan(name, None),
-            Pass::Remove => unlink(self.here(), &name, || self.path())?,
+            Pass::Look(_) => {
+                self.plan(name, None);
+                Ok(())
+            }
+            Pass::Remove(_) => self.taking(At::Entry, |taking, holder| taking.remove(holder, name)),
         }
-        Ok(())
+    }
+
+    /// Does something about the files of the directory where the walk is.
+    fn taking(
+        &mut self,
+        at: At,
+        work: impl FnOnce(&mut Taking<'walk>, Holder<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Pass::Remove(taking) = &mut self.pass else { return Ok(()) };
+        let below = match at {
+            At::Entry => self.below.parent(),
+            At::Directory => Some(self.below.as_path()),
+        };
+        let holder = match self.levels.last().map(|it| &it.directory) {
+            Some(Directory::Open(fd)) => Holder { fd: fd.as_fd(), below },
+            Some(Directory::Planned(_) | Directory::Closed(_)) => unreachable!("the deepest directory is open"),
+            None => Holder { fd: self.parent.as_fd(), below: None },
+        };
+        work(taking, holder)
     }
 
     /// Removes a directory if it is empty, without opening it. The kernel refuses one that is not, and a mount point.
@@ -335,7 +434,7 @@ impl<'walk> Walk<'walk> {
                 plan.directories.push((fd, self.below.clone()));
                 Directory::Planned(plan.directories.len() - 1)
             }
-            Pass::Look(None) | Pass::Remove => Directory::Open(fd),
+            Pass::Look(None) | Pass::Remove(_) => Directory::Open(fd),
         };
         self.levels.push(Level { directory, name, entries });
         self.limit_plan();
@@ -350,6 +449,7 @@ impl<'walk> Walk<'walk> {
 
     /// Goes up from a directory that has nothing left to visit.
     fn leave(&mut self) -> Result<(), Error> {
+        self.taking(At::Directory, Taking::finish)?;
         let Some(level) = self.levels.pop() else { return Ok(()) };
         let fd = match level.directory {
             Directory::Open(fd) => fd,
@@ -371,7 +471,7 @@ impl<'walk> Walk<'walk> {
         }
         match self.pass {
             Pass::Look(_) => Ok(()),
-            Pass::Remove => remove_directory(self.here(), &level.name, &fd, || self.path()),
+            Pass::Remove(_) => remove_directory(self.here(), &level.name, &fd, || self.path()),
         }
     }
 

@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use rustix::mount::MountAttrFlags;
 
-mod mountinfo;
+pub(crate) mod mountinfo;
 mod read;
 mod watch;
 
 pub use mountinfo::Flaw;
 pub use read::{Error, Reader, identify, look_up, over};
-pub(crate) use read::{identify_at, is_mounted};
+pub(crate) use read::{identify_at, is_mounted, parse};
 pub(crate) use watch::fanotify_group;
 pub use watch::{Change, Events, Watch};
 

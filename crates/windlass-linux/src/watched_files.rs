@@ -8,10 +8,16 @@
 //!   `git` save by moving the old file away before they make the new one.
 //! - A directory that cannot be read says nothing about what is below it. That goes for the root too, which may vanish
 //!   and come back.
+//! - Nothing is believed to be gone, and no content is told, unless every directory on the way is the one that was entered
+//!   (`identity.rs`). Where another file system was mounted over one, or the one that was there is gone, what is found
+//!   instead says nothing about what was in it, however often it is read.
+//! - With each content comes whether it is known to be whole: what is moved into place is, what is written in place may
+//!   have been cut by whatever ended its writer ([`Change::Content`]).
 //!
 //! Links to files are followed and watched on their whole way, so that a link on it that is swapped is noticed. Links to
 //! directories are not followed; the root itself may be one.
 
+mod identity;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -31,6 +37,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
+use identity::Identity;
 pub use read::{Trouble, read};
 use watches::{Holder, Told, Watches};
 
@@ -40,6 +47,10 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// A file that is made by its name alone is never closed, so a new one that stays empty for this long is taken to be so.
 const EMPTY: Duration = Duration::from_millis(200);
+
+/// When what could not be read because descriptors or memory had run out is looked at again: no event tells that there are
+/// some again.
+const SHORTAGE: Duration = Duration::from_secs(1);
 
 /// Whoever moves files around faster than they can be read so many times does nothing else.
 const PASSES_MAX: usize = 1000;
@@ -66,6 +77,8 @@ pub enum Change {
         path: PathBuf,
         /// All of it.
         bytes: Vec<u8>,
+        /// It was moved here, or a link on its way was turned, so nobody was interrupted while writing it here.
+        moved: bool,
     },
     /// It is not there any more. Also told of a directory that was unreadable and is not any more.
     Gone {
@@ -113,12 +126,19 @@ pub struct Handle {
     wake: OwnedFd,
     ended: AtomicBool,
     stale: AtomicBool,
+    interrupted: AtomicBool,
 }
 
 impl Handle {
     /// Everything is to be read again.
     pub fn reread(&self) {
         self.stale.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// [`WatchedFiles::changes`] is to return once, also if nothing changed.
+    pub fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Release);
         self.wake();
     }
 
@@ -175,10 +195,18 @@ pub struct WatchedFiles {
     again: BTreeSet<PathBuf>,
     /// Known and not there, or there and empty: when that is taken for what it seems.
     doubtful: BTreeMap<PathBuf, Doubt>,
-    /// Directories as they were entered, by device and inode.
-    entered: BTreeMap<PathBuf, (u64, u64)>,
-    /// Those whose file system was unmounted. What is there instead says nothing about what was in them.
-    unmounted: BTreeMap<PathBuf, (u64, u64)>,
+    /// Moved to where they are, with all below, and not told since.
+    moved: BTreeSet<PathBuf>,
+    /// Where links led when their content was told.
+    led: BTreeMap<PathBuf, PathBuf>,
+    /// Directories as they were entered.
+    entered: BTreeMap<PathBuf, Identity>,
+    /// Where the root was then: its parent, and where it leads if it is a link.
+    root_was: Option<(Identity, PathBuf)>,
+    /// Directories in whose places others are, which say nothing about what was in them.
+    lost: BTreeSet<PathBuf>,
+    /// Tells of changes of the mount table while a directory is lost: mounting makes no file event.
+    mounts: Option<OwnedFd>,
     as_of: SystemTime,
 }
 
@@ -195,14 +223,23 @@ impl WatchedFiles {
             root: std::path::absolute(root).unwrap_or_else(|_| root.into()),
             choice,
             watches,
-            handle: Arc::new(Handle { wake, ended: AtomicBool::new(false), stale: AtomicBool::new(true) }),
+            handle: Arc::new(Handle {
+                wake,
+                ended: AtomicBool::new(false),
+                stale: AtomicBool::new(true),
+                interrupted: AtomicBool::new(false),
+            }),
             known: BTreeMap::new(),
             touched: BTreeSet::new(),
             writing: BTreeSet::new(),
             again: BTreeSet::new(),
             doubtful: BTreeMap::new(),
+            moved: BTreeSet::new(),
+            led: BTreeMap::new(),
             entered: BTreeMap::new(),
-            unmounted: BTreeMap::new(),
+            root_was: None,
+            lost: BTreeSet::new(),
+            mounts: None,
             as_of: SystemTime::UNIX_EPOCH,
         })
     }
@@ -224,14 +261,16 @@ impl WatchedFiles {
         self.handle.clone()
     }
 
-    /// Waits until something changed, and says what; `None` once it is to end. Nothing, if this time comes first.
+    /// Waits until something changed, and says what; `None` once it is to end. Nothing, if this time comes first or somebody
+    /// interrupts it.
     pub fn changes(&mut self, until: Option<Instant>) -> Result<Option<Vec<Change>>, Error> {
         loop {
             let found = self.now()?;
             if self.handle.ended.load(Ordering::Acquire) {
                 return Ok(None);
             }
-            if !found.is_empty() {
+            let interrupted = self.handle.interrupted.swap(false, Ordering::AcqRel);
+            if !found.is_empty() || interrupted {
                 return Ok(Some(found));
             }
             if until.is_some_and(|it| it <= Instant::now()) {
@@ -249,8 +288,6 @@ impl WatchedFiles {
         let as_of = SystemTime::now();
         self.take_in()?;
         if self.handle.stale.swap(false, Ordering::AcqRel) {
-            // Somebody says that what is there now is meant.
-            self.unmounted.clear();
             self.touch_everything();
         }
         let mut found = Vec::new();
@@ -260,8 +297,20 @@ impl WatchedFiles {
         }
         self.decide(&mut found);
         self.take_in()?;
+        // Looked at after the files, so that whatever was mounted before they were read is noticed.
+        let mut strayed: BTreeMap<PathBuf, Option<PathBuf>> = BTreeMap::new();
         let mut whole = Vec::with_capacity(found.len());
         for change in found {
+            if let Change::Content { path, .. } = &change {
+                let directory = path.parent().unwrap_or(Path::new(""));
+                if !strayed.contains_key(directory) {
+                    strayed.insert(directory.into(), self.strayed(path));
+                }
+                if let Some(Some(strayed)) = strayed.get(directory) {
+                    self.touched.insert(strayed.clone());
+                    continue;
+                }
+            }
             match change {
                 // What was written to while it was read may be torn. It comes again when it is closed; only of a file of
                 // which nothing is known is that worth telling.
@@ -270,13 +319,17 @@ impl WatchedFiles {
                         whole.push(Change::Unreadable { path, trouble: Trouble::BeingWritten });
                     }
                 }
-                Change::Content { path, bytes } => {
+                Change::Content { path, bytes, moved } => {
                     self.known.insert(path.clone(), Known::File(true));
-                    whole.push(Change::Content { path, bytes });
+                    self.moved.remove(&path);
+                    whole.push(Change::Content { path, bytes, moved });
                 }
                 other @ (Change::Gone { .. } | Change::Unreadable { .. }) => whole.push(other),
             }
         }
+        // What was moved here as a part of a directory has been looked at with it.
+        let (known, touched) = (&self.known, &self.touched);
+        self.moved.retain(|it| touched.contains(it) || matches!(known.get(it), Some(Known::File(_))));
         self.as_of = as_of;
         Ok(whole)
     }
@@ -302,20 +355,23 @@ impl WatchedFiles {
     }
 
     /// Sleeps until the kernel or the handle has something to say, or it is time to end a doubt.
-    fn wait(&self, until: Option<Instant>) -> Result<(), Error> {
+    fn wait(&mut self, until: Option<Instant>) -> Result<(), Error> {
         let now = Instant::now();
         let left =
             self.doubtful.values().map(|it| it.until).chain(until).min().map(|it| it.saturating_duration_since(now));
         let left = left.map(|it| Timespec::try_from(it).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 }));
-        let wake = PollFd::new(&self.handle.wake, PollFlags::IN);
-        let done = match self.watches.descriptor() {
-            Some(kernel) => rustix::event::poll(&mut [wake, PollFd::new(kernel, PollFlags::IN)], left.as_ref()),
-            None => rustix::event::poll(&mut [wake], left.as_ref()),
-        };
-        match done {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(errno) => Err(Error::Events(errno)),
+        let mut awaited = vec![PollFd::new(&self.handle.wake, PollFlags::IN)];
+        awaited.extend(self.watches.descriptor().map(|it| PollFd::new(it, PollFlags::IN)));
+        // It signals a change as priority data (proc_pid_mountinfo(5)), and once.
+        awaited.extend(self.mounts.as_ref().map(|it| PollFd::new(it, PollFlags::PRI)));
+        match rustix::event::poll(&mut awaited, left.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::Events(errno)),
         }
+        if self.mounts.is_some() && awaited.last().is_some_and(|it| it.revents().contains(PollFlags::PRI)) {
+            self.touched.extend(self.lost.iter().cloned());
+        }
+        Ok(())
     }
 
     /// Hears all that the kernel has to say at the moment.
@@ -323,29 +379,37 @@ impl WatchedFiles {
         let _ = rustix::io::read(&self.handle.wake, &mut [0; 8]);
         for told in self.watches.take_in().map_err(Error::Events)? {
             match told {
-                Told::Lost => self.touch_everything(),
-                Told::Touched(path) => {
+                Told::Lost => {
+                    self.moved.clear();
+                    self.touch_everything();
+                }
+                Told::Touched(path) => self.touch(path),
+                Told::Arrived(path) => {
                     if self.is_chosen(&path) {
-                        self.writing.remove(&path);
-                        self.again.remove(&path);
-                        self.touched.insert(path);
+                        self.moved.insert(path.clone());
                     }
+                    self.touch(path);
+                }
+                Told::Rewritten(path) => {
+                    self.moved.remove(&path);
+                    self.touch(path);
                 }
                 // Whoever writes closes the file later; but a file can be cut by its name alone.
                 Told::Modified(path) if read::is_closed(&self.root.join(&path)) => {
                     if self.is_chosen(&path) {
+                        self.moved.remove(&path);
                         self.writing.remove(&path);
                         self.touched.insert(path);
                     }
                 }
-                Told::Unmounted(path) => {
-                    if let Some(id) = self.entered.remove(&path) {
-                        self.unmounted.insert(path.clone(), id);
-                    }
+                Told::Deleted(path) => {
+                    self.entered.entry(path.clone()).and_modify(Identity::delete);
                     self.touched.insert(path);
                 }
+                Told::Unmounted(path) => _ = self.touched.insert(path),
                 Told::Modified(path) => {
                     if self.is_chosen(&path) {
+                        self.moved.remove(&path);
                         self.touched.remove(&path);
                         self.doubtful.remove(&path);
                         self.writing.insert(path);
@@ -355,17 +419,33 @@ impl WatchedFiles {
                     if self.is_chosen(&path) {
                         // A new file has no content yet, and is closed when it has; unless it got its name last.
                         let status = std::fs::symlink_metadata(self.root.join(&path));
-                        if status.is_ok_and(|it| it.is_file() && it.nlink() == 1) {
-                            self.doubtful.insert(path.clone(), Doubt::within(EMPTY));
-                            self.writing.insert(path);
-                        } else {
-                            self.touched.insert(path);
+                        self.moved.remove(&path);
+                        match status.map(|it| (it.is_file(), it.nlink())) {
+                            Ok((true, 1)) => {
+                                self.doubtful.insert(path.clone(), Doubt::within(EMPTY));
+                                self.writing.insert(path);
+                            }
+                            Ok((true, _)) => {
+                                // Another name of a file that was made elsewhere.
+                                self.moved.insert(path.clone());
+                                self.touched.insert(path);
+                            }
+                            Ok((false, _)) | Err(_) => _ = self.touched.insert(path),
                         }
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// A path is to be looked at, and nobody is known to write to it.
+    fn touch(&mut self, path: PathBuf) {
+        if self.is_chosen(&path) {
+            self.writing.remove(&path);
+            self.again.remove(&path);
+            self.touched.insert(path);
+        }
     }
 
     /// Whether a path can be of interest by its name; links and their like come by the names they were found by.
@@ -380,27 +460,33 @@ impl WatchedFiles {
         let full = self.root.join(path);
         let status = match std::fs::symlink_metadata(&full) {
             Ok(status) => status,
-            Err(error) if is_missing(&error) => return self.miss(path),
+            Err(error) if is_missing(&error) => {
+                left.extend(self.strayed(path));
+                return self.miss(path);
+            }
             Err(error) => {
                 self.known.entry(path.into()).or_insert(Known::File(false));
-                return found.push(Change::Unreadable { path: path.into(), trouble: Trouble::Unreadable(error) });
+                let trouble = Trouble::Unreadable(error);
+                self.come_back(path, &trouble);
+                return found.push(Change::Unreadable { path: path.into(), trouble });
             }
         };
         self.doubtful.remove(path);
-        if status.is_dir() {
-            if let Some(Known::File(_)) = self.known.get(path) {
-                self.forget(path, Instant::now(), found);
+        let was_file = self.known.get(path).map(|it| matches!(it, Known::File(_)));
+        if was_file.is_some_and(|it| it == status.is_dir()) {
+            if let Some(directory) = self.strayed(path) {
+                return left.push(directory);
             }
-            if directory && let Err(error) = self.enter(path, &full, left, found) {
-                match is_missing(&error) {
-                    true => self.miss(path),
-                    false => self.close(path, error, found),
+            self.forget(path, Instant::now(), found);
+        }
+        if status.is_dir() {
+            if directory && let Err(trouble) = self.enter(path, &full, left, found) {
+                match trouble {
+                    Trouble::Unreadable(error) if is_missing(&error) => self.miss(path),
+                    other => self.close(path, other, found),
                 }
             }
         } else {
-            if let Some(Known::Directory(_)) = self.known.get(path) {
-                self.forget(path, Instant::now(), found);
-            }
             if file {
                 self.look_at_file(path, &full, &status, found);
             }
@@ -417,9 +503,14 @@ impl WatchedFiles {
             return;
         }
         let (way, link, bytes_max) = (Holder::Way(path.into()), status.is_symlink(), self.choice.bytes_max);
+        let mut moved = path.ancestors().any(|it| self.moved.contains(it));
         let content = if link {
             // Watched first and read then: what changes in between is seen twice rather than not at all.
             self.watches.follow(full, &way, false);
+            // Turning a link is one step, as moving a file is.
+            let leads = std::fs::canonicalize(full).unwrap_or_default();
+            moved |= self.led.get(path) != Some(&leads);
+            self.led.insert(path.into(), leads);
             read(full, bytes_max).or_else(|trouble| match trouble {
                 Trouble::Unreadable(_) => {
                     self.watches.follow(full, &way, true);
@@ -429,18 +520,22 @@ impl WatchedFiles {
             })
         } else {
             self.watches.release(&way);
+            self.led.remove(path);
             read::read_seen(full, status, bytes_max)
         };
         let change = match content {
-            Ok(bytes) => Change::Content { path: path.into(), bytes },
-            // A link to a directory is none of ours.
-            Err(Trouble::NotAFile("a directory")) if link => return self.forget(path, Instant::now(), found),
+            Ok(bytes) => Change::Content { path: path.into(), bytes, moved },
+            // A link to a directory is none of ours, unless it led to a file before.
+            Err(Trouble::NotAFile("a directory")) if link && known != Some(Known::File(true)) => {
+                return self.forget(path, Instant::now(), found);
+            }
             // It went just now; the event that says so is on its way.
             Err(Trouble::Unreadable(error)) if !link && is_missing(&error) => return self.miss(path),
             Err(trouble) => {
                 if matches!(trouble, Trouble::BeingWritten) && self.again.insert(path.into()) {
                     self.doubtful.insert(path.into(), Doubt::within(AGAIN));
                 }
+                self.come_back(path, &trouble);
                 Change::Unreadable { path: path.into(), trouble }
             }
         };
@@ -457,50 +552,141 @@ impl WatchedFiles {
             // It may have come between the two.
             self.enter(Path::new(""), &root.join("."), left, found)
         });
-        if let Err(error) = entered {
+        if let Err(trouble) = entered {
             // Nothing is known of what is below, so nothing of it is missed.
             self.doubtful.clear();
-            self.close(Path::new(""), error, found);
+            self.close(Path::new(""), trouble, found);
         }
     }
 
     /// Watches a directory and reads the names in it. All that is or was in it is to be looked at.
-    fn enter(&mut self, path: &Path, full: &Path, left: &mut Vec<PathBuf>, found: &mut Vec<Change>) -> io::Result<()> {
-        let status = std::fs::metadata(full)?;
-        let id = (status.dev(), status.ino());
-        if self.unmounted.get(path).is_some_and(|it| *it != id) {
-            return Err(io::Error::other("what was mounted there is gone; mount it again, and have all read again"));
+    fn enter(
+        &mut self,
+        path: &Path,
+        full: &Path,
+        left: &mut Vec<PathBuf>,
+        found: &mut Vec<Change>,
+    ) -> Result<(), Trouble> {
+        let mut now = Identity::of(full).map_err(Trouble::Unreadable)?;
+        if let Some(before) = self.entered.get(path).copied().filter(|it| *it != now) {
+            if let Some(directory) = self.strayed(path) {
+                left.push(directory);
+                return Ok(());
+            }
+            if self.mounts.is_none() {
+                self.mounts = identity::mounts();
+                // What was mounted before that is not told.
+                now = Identity::of(full).map_err(Trouble::Unreadable)?;
+            }
+            if before != now
+                && let Some(trouble) = self.judge(path, full, before, now)
+            {
+                self.lost.insert(path.into());
+                return Err(trouble);
+            }
         }
-        self.unmounted.remove(path);
-        self.entered.insert(path.into(), id);
+        self.lost.remove(path);
+        if self.lost.is_empty() {
+            self.mounts = None;
+        }
+        self.entered.insert(path.into(), now);
+        if path.as_os_str().is_empty() {
+            self.root_was = self.root_is();
+        }
         let watched = self.watches.directory(path, full);
-        let names =
-            std::fs::read_dir(full)?.map(|it| it.map(|it| it.file_name())).collect::<io::Result<Vec<OsString>>>()?;
+        let names = std::fs::read_dir(full)
+            .and_then(|it| it.map(|it| it.map(|it| it.file_name())).collect::<io::Result<Vec<OsString>>>());
+        let names = names.map_err(Trouble::of_directory)?;
         let below = |it: &&PathBuf| it.parent() == Some(path) && it.as_path() != path;
         left.extend(self.known_at(path).map(|(it, _)| it).filter(below).cloned());
         left.extend(
             names.iter().map(|it| path.join(it)).filter(|it| self.is_chosen(it) && !self.known.contains_key(it)),
         );
         // What cannot be watched is read all the same, and then said to be so.
-        watched?;
+        watched.map_err(Trouble::of_directory)?;
         if self.known.insert(path.into(), Known::Directory(false)) == Some(Known::Directory(true)) {
             found.push(Change::Gone { path: path.into(), since: Instant::now() });
         }
         Ok(())
     }
 
+    /// Why a directory that is another than the one that was entered does not take its place, if it does not.
+    ///
+    /// It does if all that was told is in it. If something is missing, somebody must have meant that: by moving the
+    /// directory there, or by turning the link that leads to it, and not by mounting or unmounting anything.
+    fn judge(&mut self, path: &Path, full: &Path, before: Identity, now: Identity) -> Option<Trouble> {
+        // What comes into it is to be heard of, for then it is judged again.
+        let _ = self.watches.directory(path, full);
+        let directories = self.known_at(path).filter(|(_, known)| matches!(known, Known::Directory(_)));
+        for directory in directories.map(|(it, _)| it.clone()).filter(|it| it != path).collect::<Vec<_>>() {
+            let _ = self.watches.directory(&directory, &self.root.join(&directory));
+        }
+        let is_file = |it: &Path| std::fs::symlink_metadata(self.root.join(it)).is_ok_and(|it| !it.is_dir());
+        let mut told = self.known_at(path).filter(|(_, known)| **known == Known::File(true)).map(|(it, _)| it);
+        let missing = told.find(|it| !is_file(it))?.clone();
+        let mounted = before.mount != now.mount;
+        let meant = match path.as_os_str().is_empty() {
+            // The directory above is the one that was entered, and in it somebody put one directory in place of another.
+            false => !mounted,
+            true => self.is_root_replaced(mounted) && self.has_something(full),
+        };
+        (!meant).then_some(Trouble::Another { mounted, missing })
+    }
+
+    /// Whether somebody moved the root there, or turned the link that it is.
+    fn is_root_replaced(&self, mounted: bool) -> bool {
+        let (Some((parent, led)), Some((parent_now, leads))) = (&self.root_was, self.root_is()) else { return false };
+        let turned = std::fs::read_link(&self.root).is_ok() && *led != leads;
+        *parent == parent_now && (turned || !mounted && self.moved.contains(Path::new("")))
+    }
+
+    /// The parent of the root, and where the root leads.
+    fn root_is(&self) -> Option<(Identity, PathBuf)> {
+        let parent = Identity::of(&self.root.parent()?.join(".")).ok()?;
+        Some((parent, std::fs::canonicalize(&self.root).ok()?))
+    }
+
+    /// Whether a directory has anything of interest in it.
+    fn has_something(&self, full: &Path) -> bool {
+        let names = std::fs::read_dir(full).into_iter().flatten().flatten().map(|it| PathBuf::from(it.file_name()));
+        names.into_iter().any(|it| self.is_chosen(&it))
+    }
+
+    /// The first directory on the way to a path that is not the one that was entered.
+    fn strayed(&self, path: &Path) -> Option<PathBuf> {
+        let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+        above.reverse();
+        let strayed = |it: &&Path| {
+            let full = if it.as_os_str().is_empty() { self.root.join(".") } else { self.root.join(it) };
+            self.entered.get(*it).is_some_and(|entered| Identity::of(&full).ok() != Some(*entered))
+        };
+        above.into_iter().find(strayed).map(Path::to_path_buf)
+    }
+
     /// A directory cannot be read or watched.
-    fn close(&mut self, path: &Path, error: io::Error, found: &mut Vec<Change>) {
+    fn close(&mut self, path: &Path, trouble: Trouble, found: &mut Vec<Change>) {
         self.known.insert(path.into(), Known::Directory(true));
-        found.push(Change::Unreadable { path: path.into(), trouble: Trouble::of_directory(error) });
+        self.come_back(path, &trouble);
+        found.push(Change::Unreadable { path: path.into(), trouble });
+    }
+
+    /// Looks at a path again by itself, if what keeps it from being read passes without an event.
+    fn come_back(&mut self, path: &Path, trouble: &Trouble) {
+        if trouble.is_shortage() {
+            self.doubtful.entry(path.into()).or_insert_with(|| Doubt::within(SHORTAGE));
+        }
     }
 
     /// A path is not there. It counts as gone if that stays so.
     fn miss(&mut self, path: &Path) {
         self.writing.remove(path);
         if self.known_at(path).next().is_some() {
-            let doubt = self.doubtful.entry(path.into()).or_insert_with(|| Doubt::within(self.choice.grace));
-            doubt.missed.get_or_insert_with(Instant::now);
+            let missed = Doubt { missed: Some(Instant::now()), ..Doubt::within(self.choice.grace) };
+            let doubt = self.doubtful.entry(path.into()).or_insert(missed);
+            // A doubt about what was there is shorter than it may be away.
+            if doubt.missed.is_none() {
+                *doubt = missed;
+            }
         }
     }
 
@@ -513,15 +699,19 @@ impl WatchedFiles {
         let due = self.doubtful.iter().filter(|(_, it)| it.until <= now);
         for (path, doubt) in due.map(|(path, doubt)| (path.clone(), *doubt)).collect::<Vec<_>>() {
             self.doubtful.remove(&path);
-            let is_there = |it: &Path| std::fs::symlink_metadata(it).map_or_else(|error| !is_missing(&error), |_| true);
-            // With the root everything is away, which says nothing about this one.
-            match (is_there(&self.root.join(".")), is_there(&self.root.join(&path))) {
-                (false, _) => _ = self.touched.insert(PathBuf::new()),
-                (true, true) => {
+            let status = std::fs::symlink_metadata(self.root.join(&path));
+            let is_there = status.map_or_else(|error| !is_missing(&error), |_| true);
+            // Looked at after the path: where a directory on the way is another, nothing is said about this one.
+            match (self.strayed(&path), is_there) {
+                (Some(directory), _) => _ = self.touched.insert(directory),
+                (None, true) => {
                     self.writing.remove(&path);
                     self.touched.insert(path);
                 }
-                (true, false) => self.forget(&path, doubt.missed.unwrap_or(now), found),
+                (None, false) => match doubt.missed {
+                    Some(since) => self.forget(&path, since, found),
+                    None => self.miss(&path),
+                },
             }
         }
     }
@@ -531,6 +721,8 @@ impl WatchedFiles {
         self.writing.retain(|it| !it.starts_with(path));
         self.again.retain(|it| !it.starts_with(path));
         self.entered.retain(|it, _| !it.starts_with(path));
+        self.lost.retain(|it| !it.starts_with(path));
+        self.led.retain(|it, _| !it.starts_with(path));
         let all: Vec<(PathBuf, Known)> = self.known_at(path).map(|(path, known)| (path.clone(), *known)).collect();
         for (path, known) in all {
             self.known.remove(&path);

@@ -256,8 +256,8 @@ pub fn read(directory: &Place, name: &Name, max_bytes: usize) -> Result<Option<V
 pub struct Found {
     /// What is in it.
     pub contents: Vec<u8>,
-    /// Whether it was [sealed](seal) since it was written.
-    pub is_sealed: bool,
+    /// How it was [sealed](seal()) since it was written, if it was.
+    pub seal: Option<Seal>,
 }
 
 /// As [`read()`], and tells whether it was sealed.
@@ -272,7 +272,7 @@ pub fn read_marked(directory: &Place, name: &Name, max_bytes: usize) -> Result<O
         Err(source) => return Err(failed(source)),
     };
     let status = rustix::fs::fstat(&file).map_err(failed)?;
-    let is_sealed = Mode::from_raw_mode(status.st_mode) == SEALED;
+    let seal = Seal::of(Mode::from_raw_mode(status.st_mode));
     // A file is replaced and not changed, so it has as many bytes as it says. What is no such file may have more or less.
     let length = usize::try_from(status.st_size).unwrap_or(usize::MAX);
     let is_file = FileType::from_raw_mode(status.st_mode).is_file();
@@ -280,7 +280,7 @@ pub fn read_marked(directory: &Place, name: &Name, max_bytes: usize) -> Result<O
     loop {
         let length_read = contents.len();
         if is_file && length_read > 0 && length_read == length && length <= max_bytes {
-            return Ok(Some(Found { contents, is_sealed }));
+            return Ok(Some(Found { contents, seal }));
         }
         const PART: usize = 4096;
         contents.resize(length_read.saturating_add(PART.max(length_read).max(length)).min(max_bytes + 1), 0);
@@ -288,7 +288,7 @@ pub fn read_marked(directory: &Place, name: &Name, max_bytes: usize) -> Result<O
             Ok(0) if length_read > max_bytes => return Err(Error::Large { path: path(), max_bytes }),
             Ok(0) => {
                 contents.truncate(length_read);
-                return Ok(Some(Found { contents, is_sealed }));
+                return Ok(Some(Found { contents, seal }));
             }
             Ok(count) => contents.truncate(length_read + count),
             Err(Errno::INTR) => contents.truncate(length_read),
@@ -297,15 +297,36 @@ pub fn read_marked(directory: &Place, name: &Name, max_bytes: usize) -> Result<O
     }
 }
 
-/// The mode of files that are written, and of those that were sealed since.
+/// The mode of files that are written.
 const WRITTEN: Mode = Mode::RUSR.union(Mode::WUSR);
-const SEALED: Mode = Mode::RUSR;
+
+/// A mark on a file. What each means is for those who set it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seal {
+    /// The mode of the file is 0400.
+    Plain,
+    /// The mode of the file is 0500.
+    Strong,
+}
+
+impl Seal {
+    fn mode(self) -> Mode {
+        match self {
+            Self::Plain => Mode::RUSR,
+            Self::Strong => Mode::RUSR.union(Mode::XUSR),
+        }
+    }
+
+    fn of(mode: Mode) -> Option<Self> {
+        [Self::Plain, Self::Strong].into_iter().find(|it| it.mode() == mode)
+    }
+}
 
 /// Marks a file that [`write()`] wrote, in one call and without touching what is in it: a mark that readers see, until the
 /// file is written again. That it is missing is success. The mark survives a [crash](Survives::Crash).
-pub fn seal(directory: &Place, name: &Name) -> Result<(), Error> {
+pub fn seal(directory: &Place, name: &Name, seal: Seal) -> Result<(), Error> {
     // The one call here that follows a link. To put one here, one must be us.
-    match rustix::fs::chmodat(directory, name.as_path(), SEALED, AtFlags::empty()) {
+    match rustix::fs::chmodat(directory, name.as_path(), seal.mode(), AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(source) => Err(Error::Write { path: directory.path().join(name.as_path()), source }),
     }
@@ -480,20 +501,21 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let place = Place::root(directory.path()).unwrap();
         let file = name("record");
-        seal(&place, &file).unwrap();
+        seal(&place, &file, Seal::Plain).unwrap();
         assert_eq!(read_marked(&place, &file, 10).unwrap(), None);
-        let found = |contents: &[u8], is_sealed| Some(Found { contents: contents.into(), is_sealed });
+        let found = |contents: &[u8], seal| Some(Found { contents: contents.into(), seal });
         for written in [b"one".as_slice(), b"two"] {
             write(&place, &file, written, Survives::Crash).unwrap();
-            assert_eq!(read_marked(&place, &file, 10).unwrap(), found(written, false));
-            seal(&place, &file).unwrap();
-            seal(&place, &file).unwrap();
-            assert_eq!(read_marked(&place, &file, 10).unwrap(), found(written, true));
+            assert_eq!(read_marked(&place, &file, 10).unwrap(), found(written, None));
+            for mark in [Seal::Plain, Seal::Plain, Seal::Strong] {
+                seal(&place, &file, mark).unwrap();
+                assert_eq!(read_marked(&place, &file, 10).unwrap(), found(written, Some(mark)));
+            }
         }
         assert!(begin(&place, &file, b"three", Survives::Crash).unwrap().is_none());
         remove(&place, &file).unwrap();
         assert!(begin(&place, &file, b"three", Survives::Crash).unwrap().is_some());
-        assert_eq!(read_marked(&place, &file, 10).unwrap(), found(b"three", false));
+        assert_eq!(read_marked(&place, &file, 10).unwrap(), found(b"three", None));
     }
 
     #[test]

@@ -7,11 +7,12 @@ use crate::{
     source::{LogVersion, PodState},
     world::{Happening, World},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use windlass_core::{
     Event,
     event::Containers,
-    ids::Version,
+    ids::{Time, Version},
+    reason::{Code, Reason, WaitsOn},
     spec::{Phase, Pod, PodVolume, Use, VolumeSpec, Want},
 };
 
@@ -73,6 +74,7 @@ impl World {
             Nature::Old => self.faults.add(Fault::StaleEvent),
             Nature::News | Nature::Listed => {}
         }
+        process.missing.remove(&pod);
         self.tell_pod(pod, version);
         // The engine keeps no memory of pods that are gone, so whoever tells of one again must have the last word. After an
         // old list that comes by itself.
@@ -109,7 +111,7 @@ impl World {
                             Some(Want::Volume(found)) => {
                                 process.resolved.insert((pod, index), found.spec.id.clone());
                             }
-                            Some(Want::Unknown { .. }) => {
+                            Some(Want::Unknown { .. } | Want::Pending(_)) => {
                                 process.unknown.insert((pod, index));
                             }
                             Some(Want::Invalid { .. }) | None => {}
@@ -147,14 +149,16 @@ impl World {
             process.complete[source] = true;
             process.complete_once[source] = true;
             for pod in 0..setting.pods.len() {
-                if setting.pods[pod].source == source {
+                // What was missing was not told to be gone.
+                if setting.pods[pod].source == source && !process.missing.contains(&pod) {
                     let told = process.told.entry(pod).or_default();
                     *told = version.max(*told);
                 }
             }
         }
         let name = setting.sources[source].name.clone();
-        self.tell(Event::SourceComplete { source: name, version: shown, containers });
+        let orphan_delay = Duration::from_millis(setting.orphan_delay);
+        self.tell(Event::SourceComplete { source: name, version: shown, containers, orphan_delay });
         // The engine assumes that containers run on; for pods that it knew and that are gone, nothing does.
         if setting.lingering {
             for (pod, told) in known {
@@ -202,7 +206,19 @@ impl World {
             }
             let want = if self.conditions.lookups_failing.contains_key(&(index, number)) {
                 self.faults.add(Fault::LookupFailed);
-                Want::Unknown { text: "the claim could not be read".into(), waits_on: None }
+                // Neither says anything of what is there.
+                match number % 2 {
+                    0 => Want::Unknown { text: "the claim could not be read".into(), waits_on: None },
+                    _ => Want::Pending(Box::new(Reason {
+                        code: Code::ProvisioningFailed,
+                        text: "the claim's volume is not made yet".into(),
+                        since: Time::ZERO,
+                        attempts: 1,
+                        next_try: None,
+                        goes_at: None,
+                        waits_on: WaitsOn::Nothing,
+                    })),
+                }
             } else if used.invalid {
                 Want::Invalid { text: "the claim has another mode than the pod asks for".into() }
             } else {

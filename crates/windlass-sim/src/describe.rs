@@ -19,6 +19,10 @@ pub fn describe(event: &Event) -> String {
         Event::SourceComplete { source, version, .. } => {
             format!("told: source {source} is complete as of version {}", version.0)
         }
+        Event::SourceDoubted { source, doubt: Some(text) } => format!("told: source {source} cannot read all: {text}"),
+        Event::SourceDoubted { source, doubt: None } => format!("told: source {source} can read all"),
+        Event::PodHeld { uid, hold } => format!("told: pod {uid} is held: {}", hold.text),
+        Event::HoldReleased(uid) => format!("told: pod {uid} need not be held"),
         Event::SourceLost { source, text } => format!("told: source {source} is lost: {text}"),
         Event::ObjectChanged(object) => format!("told: {object} changed"),
         Event::DriverRegistered(driver) => format!("told: driver {driver} registered"),
@@ -46,8 +50,15 @@ pub fn describe(event: &Event) -> String {
         Event::FoundUnreadable { pod, plugin, inner_name, .. } => {
             format!("found: {plugin} {inner_name} in pod {pod}, without a readable record")
         }
-        Event::FoundPod(pod) => format!("found: a directory of pod {pod}"),
+        Event::FoundPod { uid, .. } => format!("found: a directory of pod {uid}"),
         Event::DiskRead => "told: that was all on disk".into(),
+        Event::OperationQueued { id, ahead } => format!("queued: {id} behind {ahead}"),
+        Event::OperationBlocked { id, by } => format!("held back: {id}, {by}"),
+        Event::OperationStarted { id } => format!("began: {id}"),
+        Event::RetryWanted { volume, pod } => match pod {
+            Some(pod) => format!("told: try {volume} in pod {pod} at once"),
+            None => format!("told: try {volume} at once"),
+        },
         Event::OperationEnded { id, outcome } => format!("ended: {id} {}", describe_outcome(outcome)),
         Event::WaitStarted(wait) => {
             format!("asked: waiter {} wants pod {} to be {:?}", wait.waiter.0, wait.pod, wait.goal)
@@ -68,7 +79,7 @@ fn pod_words(pod: &Pod) -> String {
             Some(label) => format!("{}={} ({label})", it.name, used.spec.id),
             None => format!("{}={}", it.name, used.spec.id),
         },
-        Want::Unknown { .. } => format!("{}=?", it.name),
+        Want::Unknown { .. } | Want::Pending(_) => format!("{}=?", it.name),
         Want::Invalid { .. } => format!("{}=invalid", it.name),
     });
     let volumes: Vec<String> = volumes.collect();
@@ -84,6 +95,7 @@ fn containers_words(containers: Containers) -> &'static str {
 
 fn found_words(record: &Record, seen: bool) -> &'static str {
     match (record, seen) {
+        (Record::Leaving { .. }, _) => ", perhaps: it was being taken away",
         (Record::Intent, _) => ", perhaps: only the intent is recorded",
         (Record::Proven { .. }, true) => ", recorded, with a mount there",
         (Record::Proven { .. }, false) => ", recorded, but nothing is mounted",
@@ -120,7 +132,7 @@ pub fn describe_operation(operation: &Operation) -> String {
         Action::Expand { from_bytes, to_bytes, .. } => {
             format!("start: {id} grow {volume} from {from_bytes} to {to_bytes} bytes")
         }
-        Action::Unpublish { pod } => format!("start: {id} unpublish {volume} from pod {pod}"),
+        Action::Unpublish { pod, .. } => format!("start: {id} unpublish {volume} from pod {pod}"),
         Action::Unstage => format!("start: {id} unstage {volume}"),
         Action::Detach => format!("start: {id} detach {volume}"),
     }
@@ -145,6 +157,7 @@ pub fn describe_notice(notice: &Notice) -> Option<String> {
         Notice::WaitEnded { waiter, result: Err(error) } => format!("answer: waiter {}: {error}", waiter.0),
         Notice::InUseChanged { version } => format!("notice: what is in use changed, version {version}"),
         Notice::Synced => "notice: what is in use may be reported".into(),
+        Notice::HoldEnded(pod) => format!("notice: pod {pod} was held for long enough"),
         Notice::PodReleased(pod) => format!("notice: nothing of pod {pod} is left"),
         Notice::ExpansionEnded { volume, verdict } => match verdict {
             Verdict::Grown { size_bytes } => format!("notice: {volume} has grown to {size_bytes} bytes"),

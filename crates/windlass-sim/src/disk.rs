@@ -351,7 +351,7 @@ impl MountRecord {
     /// The mount that the record proves, if it proves one.
     pub fn proof(&self) -> Option<Proof> {
         match &self.record {
-            Record::Intent => None,
+            Record::Intent | Record::Leaving { .. } => None,
             Record::Proven { proof, .. } => Some(*proof),
         }
     }

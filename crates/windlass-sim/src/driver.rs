@@ -274,7 +274,7 @@ mod tests {
     }
 
     fn unpublish(pod: &str) -> Action {
-        Action::Unpublish { pod: pod.into() }
+        Action::Unpublish { pod: pod.into(), with_pod: false }
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub struct Flight {
     pub operation: Operation,
     /// The place it is about, if it is about a mount.
     pub place: Option<Place>,
+    /// Whether it has begun, and how long it may take.
+    pub turn: Turn,
     /// What comes next.
     pub next: Next,
     /// What its call answered.
@@ -49,6 +51,23 @@ pub struct Flight {
     /// Whether the directory is of this flight's making.
     made_directory: bool,
     rng: Rng,
+}
+
+/// Whether a flight has begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// It waits for others, and the engine was told so.
+    Queued {
+        /// How many go first.
+        ahead: u32,
+    },
+    /// Somebody of before may be at its place, and the engine was told so.
+    Blocked,
+    /// It counts as hung from this moment on.
+    Runs {
+        /// The moment.
+        until: Time,
+    },
 }
 
 /// The step that a flight takes next.
@@ -107,6 +126,7 @@ impl World {
                 Kind::Attach | Kind::Stage | Kind::Unpublish | Kind::Unstage | Kind::Detach => Next::WriteIntent,
                 Kind::Expand => Next::Call,
             },
+            turn: Turn::Runs { until: operation.deadline },
             operation,
             place,
             answer: None,
@@ -127,11 +147,48 @@ impl World {
     fn add_flight(&mut self, mut flight: Flight) {
         let id = flight.operation.id;
         let delay = flight.rng.below(3);
-        if let Some(process) = &mut self.process {
-            let life = process.life;
-            process.flights.insert(id, flight);
-            self.schedule_in(delay, Happening::FlightStep { life, id });
+        // Some wait for their turn, now and then for longer than they may run.
+        let waits = match flight.rng.below(6) {
+            _ if self.conditions.local.is_empty() => None,
+            0 => Some((Fault::Queued, Turn::Queued { ahead: 2 }, flight.rng.spread(1, 200_000))),
+            1 => Some((Fault::HeldBack, Turn::Blocked, flight.rng.spread(1, 60_000))),
+            _ => None,
+        };
+        if let Some((fault, turn, _)) = waits {
+            self.faults.add(fault);
+            flight.turn = turn;
         }
+        let Some(process) = &mut self.process else { return };
+        let life = process.life;
+        process.flights.insert(id, flight);
+        match waits {
+            None => self.schedule_in(delay, Happening::FlightStep { life, id }),
+            Some((_, turn, time)) => {
+                self.tell_turn(id, turn);
+                self.schedule_in(time, Happening::FlightBegins { life, id });
+            }
+        }
+    }
+
+    fn tell_turn(&mut self, id: OperationId, turn: Turn) {
+        self.tell(match turn {
+            Turn::Queued { ahead } => Event::OperationQueued { id, ahead },
+            Turn::Blocked => Event::OperationBlocked { id, by: "process 1 of before still hangs in it".into() },
+            Turn::Runs { .. } => Event::OperationStarted { id },
+        });
+    }
+
+    /// A flight that had to wait begins.
+    pub(crate) fn flight_begins(&mut self, id: OperationId) {
+        let now = self.now;
+        let Some(process) = &mut self.process else { return };
+        let life = process.life;
+        let Some(flight) = process.flights.get_mut(&id) else { return };
+        flight.operation.deadline = now + flight.operation.spec.capabilities.patience;
+        flight.turn = Turn::Runs { until: flight.operation.deadline };
+        let turn = flight.turn;
+        self.tell_turn(id, turn);
+        self.schedule_in(0, Happening::FlightStep { life, id });
     }
 
     /// The place that an operation is about. One for something unreadable knows only the names of its directories.
@@ -140,7 +197,7 @@ impl World {
         match &operation.action {
             Action::Stage { .. } | Action::Unstage => Some(Place::Stage(volume.clone())),
             Action::Publish { pod, .. } => Some(Place::Publish(volume.clone(), pod.clone())),
-            Action::Unpublish { pod } => {
+            Action::Unpublish { pod, .. } => {
                 let spec = &operation.spec;
                 let named = self.disk.published().find(|it| {
                     it.pod == pod
@@ -276,7 +333,8 @@ impl World {
             }
             (Action::Unpublish { .. } | Action::Unstage, Some(place)) => {
                 if let Some(record) = self.disk.read(place).cloned() {
-                    let record = MountRecord { record: Record::Intent, ..record };
+                    let with_pod = matches!(operation.action, Action::Unpublish { with_pod: true, .. });
+                    let record = MountRecord { record: Record::Leaving { with_pod }, ..record };
                     self.disk.write(place, record, Sync::Now);
                 }
             }

@@ -67,6 +67,10 @@ faults! {
     LocalUnknown = "local plugin: unknown";
     /// A plugin without a driver hung on a file system.
     LocalHang = "local plugin: hang";
+    /// An operation waited for its turn.
+    Queued = "operation: queued";
+    /// An operation was held back because of a process of before.
+    HeldBack = "operation: held back";
     /// An object that a volume needs was missing when it was published.
     ObjectMissing = "object: missing";
     /// What a pod's volume is could not be looked up.
@@ -102,6 +106,8 @@ faults! {
 
     /// A source took long to be complete.
     SourceIncomplete = "source: incomplete";
+    /// Pods were missing in what a source gave at start, and came later.
+    MissingAtStart = "source: pods missing at start";
     /// A source was lost, with what was on its way.
     SourceLost = "source: lost";
     /// A source came back with an old list.

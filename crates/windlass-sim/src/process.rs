@@ -39,6 +39,8 @@ pub struct Process {
     pub complete: Vec<bool>,
     /// Which sources were ever complete in this life.
     pub complete_once: Vec<bool>,
+    /// The pods that were missing in the first list of their source, and that it has not told of since.
+    pub missing: BTreeSet<usize>,
     /// The pods that were looked up again while their source was away.
     pub looked_up_alone: BTreeSet<usize>,
     /// Whether what is on disk was told.
@@ -94,6 +96,7 @@ impl Process {
             unknown: BTreeSet::new(),
             complete: vec![false; sources],
             complete_once: vec![false; sources],
+            missing: BTreeSet::new(),
             looked_up_alone: BTreeSet::new(),
             found: false,
             disk_read: false,
@@ -166,7 +169,7 @@ impl World {
             }
             Notice::WaitEnded { waiter, result } => self.wait_ended(waiter, result.is_ok()),
             Notice::ExpansionEnded { volume, verdict } => self.expansion_ended(&volume, &verdict),
-            Notice::VolumeChanged { .. } => {}
+            Notice::VolumeChanged { .. } | Notice::HoldEnded(_) => {}
         }
     }
 

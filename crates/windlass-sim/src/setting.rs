@@ -31,6 +31,8 @@ pub struct Setting {
     pub keep_terminated: bool,
     /// Whether containers may outlive their pod's deletion; if so nothing is assumed stopped until it is said.
     pub lingering: bool,
+    /// How long what no source names at start stays, in milliseconds.
+    pub orphan_delay: u64,
     /// The identities of the pods' volumes, by pod and index.
     ids: Vec<Vec<VolumeId>>,
     by_volume: BTreeMap<VolumeId, usize>,
@@ -153,6 +155,7 @@ impl Setting {
             attacher: false,
             keep_terminated: false,
             lingering: false,
+            orphan_delay: 0,
             ids: Vec::new(),
             by_volume: BTreeMap::new(),
             by_pod: BTreeMap::new(),
@@ -179,6 +182,7 @@ impl Setting {
             setting.volumes.iter().any(|it| it.capabilities.attach == Attach::ByController) || rng.chance(300);
         setting.keep_terminated = rng.chance(150);
         setting.lingering = rng.chance(500);
+        setting.orphan_delay = if rng.chance(600) { 10 * 60 * 1000 } else { 0 };
         setting
     }
 

@@ -230,10 +230,20 @@ impl World {
             List::Stale => newest.saturating_sub(rng.between(1, 6)),
         };
         let mut at = self.now;
+        // At start somebody may find less than there is, as where manifests are on a file system that is mounted later.
+        let missing = !known && setting.orphan_delay > 0 && rng.chance(400);
+        let mut late = Vec::new();
         for pod in 0..setting.pods.len() {
             let (since, state) = self.sources.state_at(pod, version);
             // A source that forgets pods; only to see that it is noticed.
             if self.sabotage == Some(Sabotage::ForgetsPods) && pod % 3 == 0 {
+                continue;
+            }
+            // Of what it has told itself in this life a source knows better.
+            let untold = self.process.as_ref().is_some_and(|it| !it.told.contains_key(&pod));
+            let is_there = setting.pods[pod].source == source && state != PodState::Absent;
+            if missing && is_there && untold && rng.chance(500) {
+                late.push((pod, since));
                 continue;
             }
             if setting.pods[pod].source == source && state != PodState::Absent {
@@ -244,6 +254,17 @@ impl World {
         }
         at = Time(at.0 + 1 + rng.below(200));
         self.dispatch(at, source, Parcel::Complete { version, list });
+        if let Some(process) = &mut self.process {
+            process.missing.retain(|it| setting.pods[*it].source != source);
+            process.missing.extend(late.iter().map(|(pod, _)| *pod));
+        }
+        for (pod, version) in late {
+            self.faults.add(Fault::MissingAtStart);
+            // In time: what holds up the start of anything else holds up what is held too.
+            let at = Time(at.0 + rng.between(1, setting.orphan_delay - 1));
+            self.sources.sources[source].pod_in_order.insert(pod, at);
+            self.dispatch(at, source, Parcel::Pod { pod, version, nature: Nature::Listed });
+        }
         // What happened since follows in its order.
         for later in version..newest {
             let pod = self.sources.sources[source].changes[later as usize];

@@ -61,7 +61,7 @@ impl World {
 
     /// The process reads the disk and the mount table and tells what it finds. It leaves the judgement to the engine.
     pub(crate) fn scan_runs(&mut self) {
-        let mut events: Vec<Event> = self.disk.pods().cloned().map(Event::FoundPod).collect();
+        let mut events: Vec<Event> = self.disk.pods().cloned().map(|uid| Event::FoundPod { uid, name: None }).collect();
         for record in self.disk.attached() {
             events.push(Event::FoundAttached { spec: record.spec.clone(), device: record.device.clone() });
         }

@@ -115,6 +115,10 @@ pub(crate) enum Happening {
         life: u64,
         id: OperationId,
     },
+    FlightBegins {
+        life: u64,
+        id: OperationId,
+    },
     CallFinishes(CallId),
     CallAnswers(CallId),
     MountSeen {
@@ -370,6 +374,7 @@ impl World {
             Happening::DriverTold { life, driver } if self.lives(life) => self.driver_told(driver),
             Happening::DriverUp { driver } => self.driver_up(driver),
             Happening::FlightStep { life, id } if self.lives(life) => self.flight_step(id),
+            Happening::FlightBegins { life, id } if self.lives(life) => self.flight_begins(id),
             Happening::CallFinishes(call) => self.call_finishes(call),
             Happening::CallAnswers(call) => self.call_answers(call),
             Happening::MountSeen { life, place } if self.lives(life) => self.mount_seen(&place),
@@ -395,6 +400,7 @@ impl World {
             | Happening::ScanEnds(_)
             | Happening::DriverTold { .. }
             | Happening::FlightStep { .. }
+            | Happening::FlightBegins { .. }
             | Happening::MountSeen { .. }
             | Happening::ListRuns { .. }
             | Happening::Delivered { .. }

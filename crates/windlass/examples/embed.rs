@@ -215,7 +215,7 @@ async fn clear(node: Node, pods: &[PodUid]) -> Result<()> {
     for pod in pods {
         tokio::time::timeout(PATIENCE, node.gone(pod)).await.map_err(|_| format!("pod {pod} does not go"))??;
     }
-    node.stop(PATIENCE).await;
+    node.stop(PATIENCE).await?;
     Ok(())
 }
 
@@ -262,7 +262,7 @@ fn show(volume: &Volume, root: &Path, out: &mut impl Write) -> Result<()> {
 async fn explain(node: &Node, pod: &PodUid, out: &mut impl Write) -> Result<()> {
     let mut changes = node.changes();
     let explained = loop {
-        let explained = node.explain(pod).await;
+        let explained = node.explain(pod).await?;
         if explained.iter().flat_map(|it| &it.reasons).any(|it| it.code == Code::ObjectMissing) {
             break explained;
         }

@@ -280,12 +280,15 @@ pub fn csi(
     registered: Option<&Driver>,
     attacher: Attacher,
     republish_every: Duration,
+    deadline: Duration,
 ) -> Capabilities {
     let refresh = match object.and_then(|it| it.spec.requires_republish) {
         Some(true) => Refresh::Every(republish_every),
         Some(false) | None => Refresh::Never,
     };
-    let common = Capabilities { refresh, ..Capabilities::default() };
+    // A call gives up at its deadline, and what is done around it takes a moment: only what goes on after that hangs.
+    let patience = deadline.saturating_add((deadline / 4).max(Duration::from_secs(1)));
+    let common = Capabilities { refresh, patience, ..Capabilities::default() };
     if origin.persistent().is_none() {
         return common;
     }
@@ -340,7 +343,7 @@ mod tests {
     }
 
     fn of(origin: &Origin<'_>, object: Option<&CSIDriver>, registered: Option<&Driver>) -> Capabilities {
-        csi(origin, object, registered, Attacher::Controller, Duration::from_secs(60))
+        csi(origin, object, registered, Attacher::Controller, Duration::from_secs(60), Duration::from_secs(120))
     }
 
     /// E-381.
@@ -380,9 +383,13 @@ mod tests {
         assert_eq!(of(&persistent(), None, None).attach, Attach::ByController);
         assert_eq!(of(&persistent(), Some(&object(|_| ())), None).attach, Attach::ByController);
         assert_eq!(of(&persistent(), Some(&refused), None).attach, Attach::NotNeeded);
-        let by_node = csi(&persistent(), None, None, Attacher::Node, Duration::ZERO);
+        let by_node = csi(&persistent(), None, None, Attacher::Node, Duration::ZERO, Duration::from_secs(8));
+        assert_eq!(by_node.patience, Duration::from_secs(10), "a call that gave up is no hang");
         assert_eq!(by_node.attach, Attach::ByNode);
-        assert_eq!(csi(&persistent(), Some(&refused), None, Attacher::Node, Duration::ZERO).attach, Attach::NotNeeded);
+        assert_eq!(
+            csi(&persistent(), Some(&refused), None, Attacher::Node, Duration::ZERO, Duration::ZERO).attach,
+            Attach::NotNeeded
+        );
     }
 
     #[test]

@@ -11,13 +11,13 @@ use std::{
     num::NonZeroUsize,
     path::PathBuf,
     pin::pin,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
     time::{Duration, SystemTime},
 };
 
-use tokio::{runtime, sync::watch, task::AbortHandle};
+use tokio::{net::UnixStream, runtime, sync::watch, task::AbortHandle};
 use windlass_core::{ids::VolumeId, operation::Cause};
-use windlass_csi::{CallError, Driver, Endpoint, Limits, NodeCapabilities, NodeInfo, registration};
+use windlass_csi::{CallError, Driver, End, Endpoint, Limits, NodeCapabilities, NodeInfo, registration};
 
 use crate::plugin::Failure;
 
@@ -54,6 +54,9 @@ pub struct DriverSettings {
     pub deadline: Option<Duration>,
     /// How many of its calls are under way at a time, if not 256.
     pub calls_at_once: Option<NonZeroUsize>,
+    /// It publishes without mounting, as drivers do that are made for tests alone: a directory at the place of a volume
+    /// is the volume. Of any other driver that is a lie.
+    pub unmounted_publish: bool,
 }
 
 /// The drivers of a node.
@@ -65,8 +68,20 @@ pub struct Drivers {
     controllers: RwLock<BTreeMap<String, Driver>>,
     /// What drivers handed over when this node attached volumes of theirs. The records have it too.
     attached: Mutex<HashMap<VolumeId, Context>>,
-    /// Who notices that a driver was started again, by its name.
-    watches: Mutex<BTreeMap<String, AbortHandle>>,
+    /// Who notices that a driver was started again, or that nobody takes its calls, by its name.
+    watches: Mutex<BTreeMap<String, Vec<AbortHandle>>>,
+    /// By its name, held by the one who asks a driver anew; others wait for the answer.
+    asking: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    tell: OnceLock<Box<dyn Fn(News) + Send + Sync>>,
+}
+
+/// What came of looking whether a driver is still the one that was asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refreshed {
+    /// It is, or there is none, or it says what it said before; or nobody takes calls, which the next call finds out.
+    Same,
+    /// It says something else than before.
+    Changed,
 }
 
 /// How calls are made.
@@ -87,6 +102,8 @@ pub struct Registered {
     pub info: NodeInfo,
     /// Since when.
     pub since: SystemTime,
+    /// Since when nobody takes calls at its socket, if that is so.
+    pub unreachable: Option<SystemTime>,
 }
 
 /// What became of a driver.
@@ -97,8 +114,14 @@ pub(crate) enum News {
         capabilities: NodeCapabilities,
         topology: BTreeMap<String, String>,
     },
-    /// It was started again, and nobody registered it anew.
+    /// It was started again, and nobody registered it anew. This is what it says now.
     Returned {
+        name: Arc<str>,
+        capabilities: NodeCapabilities,
+        topology: BTreeMap<String, String>,
+    },
+    /// Nobody takes calls at its socket any more.
+    Unreachable {
         name: Arc<str>,
     },
     Unregistered {
@@ -124,6 +147,8 @@ impl Drivers {
             controllers: RwLock::default(),
             attached: Mutex::default(),
             watches: Mutex::default(),
+            asking: Mutex::default(),
+            tell: OnceLock::new(),
         };
         for name in drivers.settings.drivers.keys() {
             drivers.meet_controller(name);
@@ -162,14 +187,15 @@ impl Drivers {
         let (runtime, mut news) = beginning.recv().map_err(io::Error::other)??;
         let calls = Some(Calls { runtime: runtime.clone(), _stop: stop });
         let drivers = Arc::new(Self::new(calls, settings));
-        let (known, tell) = (Arc::downgrade(&drivers), Arc::new(tell));
+        let _ = drivers.tell.set(Box::new(tell));
+        let known = Arc::downgrade(&drivers);
         runtime.spawn(async move {
             while let Some(next) = news.recv().await
                 && let Some(drivers) = known.upgrade()
             {
                 if let Some(next) = drivers.take_in(next) {
-                    drivers.watch_endpoint(&next, &tell);
-                    tell(next);
+                    drivers.watch_driver(&next);
+                    drivers.tell(next);
                 }
             }
         });
@@ -183,7 +209,8 @@ impl Drivers {
                 let name: Arc<str> = driver.name().into();
                 self.meet_controller(&name);
                 let (since, topology) = (SystemTime::now(), info.topology.clone());
-                registered.insert(name.to_string(), Registered { driver, capabilities, info, since });
+                registered
+                    .insert(name.to_string(), Registered { driver, capabilities, info, since, unreachable: None });
                 News::Registered { name, capabilities, topology }
             }
             registration::News::Unregistered { name, .. } => {
@@ -196,23 +223,108 @@ impl Drivers {
         })
     }
 
-    /// Looks after the socket of a driver that has registered: if it is made anew, the driver is back.
-    fn watch_endpoint<T: Fn(News) + Send + Sync + 'static>(&self, news: &News, tell: &Arc<T>) {
+    fn tell(&self, news: News) {
+        if let Some(tell) = self.tell.get() {
+            tell(news);
+        }
+    }
+
+    /// Looks after a driver that has registered: if its socket is made anew, it is asked anew; if its connection ends and
+    /// nobody else takes calls, that is known at once and not by the next call. Nothing is asked in between (I-8).
+    fn watch_driver(self: &Arc<Self>, news: &News) {
         let (News::Registered { name, .. } | News::Unregistered { name }) = news else { return };
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(watch) = watches.remove(&**name) {
+        for watch in watches.remove(&**name).into_iter().flatten() {
             watch.abort();
         }
-        let endpoint = self.get(name).ok().map(|it| it.driver.endpoint().to_owned());
+        let Ok(Registered { driver, .. }) = self.get(name) else { return };
+        let mut begun = Vec::new();
         // Without a watch, what waits is tried again when its time comes.
-        let Some(mut endpoint) = endpoint.and_then(|it| Endpoint::watch(&it).ok()) else { return };
-        let (of, tell) = (name.clone(), tell.clone());
+        if let Ok(mut endpoint) = Endpoint::watch(driver.endpoint()) {
+            let (drivers, name) = (Arc::downgrade(self), name.clone());
+            let watch = tokio::spawn(async move {
+                while endpoint.made_anew().await.is_ok()
+                    && let Some(drivers) = drivers.upgrade()
+                {
+                    drivers.ask_anew(&name, true).await;
+                }
+            });
+            begun.push(watch.abort_handle());
+        }
+        begun.push(self.watch_connection(name, driver));
+        watches.insert(name.to_string(), begun);
+    }
+
+    fn watch_connection(self: &Arc<Self>, name: &Arc<str>, driver: Driver) -> AbortHandle {
+        let (drivers, name) = (Arc::downgrade(self), name.clone());
         let watch = tokio::spawn(async move {
-            while endpoint.made_anew().await.is_ok() {
-                tell(News::Returned { name: of.clone() });
+            driver.disconnected().await;
+            // A driver may close what it does not need; then the next operation asks it anew.
+            let is_there = UnixStream::connect(driver.endpoint()).await.is_ok();
+            if let Some(drivers) = drivers.upgrade().filter(|_| !is_there) {
+                drivers.is_unreachable(&name);
             }
         });
-        watches.insert(name.to_string(), watch.abort_handle());
+        watch.abort_handle()
+    }
+
+    fn is_unreachable(&self, name: &Arc<str>) {
+        let mut registered = self.registered.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(entry) = registered.get_mut(&**name).filter(|it| it.unreachable.is_none()) else { return };
+        entry.unreachable = Some(SystemTime::now());
+        drop(registered);
+        self.tell(News::Unreachable { name: name.clone() });
+    }
+
+    /// Asks a driver anew what it can do, if it is not the process any more that was asked before: to be done before it is
+    /// called.
+    pub(crate) async fn refresh(self: &Arc<Self>, name: &str) -> Refreshed {
+        match self.get(name) {
+            Ok(it) if it.driver.is_same_process() && it.unreachable.is_none() => Refreshed::Same,
+            Ok(_) => self.ask_anew(&name.into(), false).await,
+            // That it is missing is for the call to say.
+            Err(_) => Refreshed::Same,
+        }
+    }
+
+    /// The same; whether or not it is another process, if its socket was made anew.
+    async fn ask_anew(self: &Arc<Self>, name: &Arc<str>, is_new: bool) -> Refreshed {
+        let asking =
+            self.asking.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_string()).or_default().clone();
+        let _turn = asking.lock().await;
+        let Ok(before) = self.get(name) else { return Refreshed::Same };
+        if before.driver.is_same_process() && before.unreachable.is_none() && !is_new {
+            return Refreshed::Same;
+        }
+        let (driver, info, capabilities) = match self.call(before.driver.asked_anew()).await {
+            Ok(asked) => asked,
+            Err(error) => {
+                if error.end == End::NotSent {
+                    self.is_unreachable(name);
+                }
+                return Refreshed::Same;
+            }
+        };
+        let has_changed = info != before.info || capabilities != before.capabilities;
+        let mut registered = self.registered.write().unwrap_or_else(PoisonError::into_inner);
+        // It may have registered anew meanwhile, or gone.
+        let Some(entry) = registered.get_mut(&**name).filter(|it| it.since == before.since) else {
+            return Refreshed::Same;
+        };
+        let topology = info.topology.clone();
+        *entry = Registered { driver: driver.clone(), capabilities, info, since: before.since, unreachable: None };
+        drop(registered);
+        self.meet_controller(name);
+        if let Some(calls) = &self.calls {
+            let _within = calls.runtime.enter();
+            let watch = self.watch_connection(name, driver);
+            let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+            let of_driver = watches.entry(name.to_string()).or_default();
+            of_driver.retain(|it| !it.is_finished());
+            of_driver.push(watch);
+        }
+        self.tell(News::Returned { name: name.clone(), capabilities, topology });
+        if has_changed { Refreshed::Changed } else { Refreshed::Same }
     }
 
     /// All that are registered, by name.

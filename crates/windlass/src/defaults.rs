@@ -34,6 +34,7 @@ const FILE_MODE: i32 = 0o644;
 /// ```
 pub fn pod(pod: &mut Pod) {
     namespace(&mut pod.metadata);
+    without_managers(&mut pod.metadata);
     let Some(spec) = &mut pod.spec else { return };
     let PodSpec { containers, init_containers, volumes, restart_policy, security_context, .. } = spec;
     for container in containers.iter_mut().chain(init_containers.iter_mut().flatten()) {
@@ -138,6 +139,7 @@ fn azure_disk(source: &mut AzureDiskVolumeSource) {
 
 /// Fills a persistent volume.
 pub fn persistent_volume(volume: &mut PersistentVolume) {
+    without_managers(&mut volume.metadata);
     volume.status.get_or_insert_default().phase.get_or_insert_with(|| "Pending".into());
     let Some(spec) = &mut volume.spec else { return };
     spec.persistent_volume_reclaim_policy.get_or_insert_with(|| "Retain".into());
@@ -153,6 +155,7 @@ pub fn persistent_volume(volume: &mut PersistentVolume) {
 /// Fills a claim.
 pub fn claim(claim: &mut PersistentVolumeClaim) {
     namespace(&mut claim.metadata);
+    without_managers(&mut claim.metadata);
     claim.status.get_or_insert_default().phase.get_or_insert_with(|| "Pending".into());
     if let Some(spec) = &mut claim.spec {
         spec.volume_mode.get_or_insert_with(|| "Filesystem".into());
@@ -161,6 +164,7 @@ pub fn claim(claim: &mut PersistentVolumeClaim) {
 
 /// Fills a CSI driver's object (C-34..C-43).
 pub fn csi_driver(driver: &mut CSIDriver) {
+    without_managers(&mut driver.metadata);
     let spec = &mut driver.spec;
     spec.attach_required.get_or_insert(true);
     spec.pod_info_on_mount.get_or_insert(false);
@@ -176,6 +180,7 @@ pub fn csi_driver(driver: &mut CSIDriver) {
 
 /// Fills a storage class.
 pub fn storage_class(class: &mut StorageClass) {
+    without_managers(&mut class.metadata);
     class.reclaim_policy.get_or_insert_with(|| "Delete".into());
     class.volume_binding_mode.get_or_insert_with(|| "Immediate".into());
 }
@@ -183,6 +188,7 @@ pub fn storage_class(class: &mut StorageClass) {
 /// Fills a secret: what was written as text becomes data, over what was there.
 pub fn secret(secret: &mut Secret) {
     namespace(&mut secret.metadata);
+    without_managers(&mut secret.metadata);
     if secret.type_.as_ref().is_none_or(String::is_empty) {
         secret.type_ = Some("Opaque".into());
     }
@@ -200,8 +206,25 @@ pub fn object(object: Object) -> Object {
         Object::Driver(it) => Object::Driver(shared(it, csi_driver)),
         Object::Secret(it) => Object::Secret(shared(it, secret)),
         Object::Class(it) => Object::Class(shared(it, storage_class)),
-        Object::Node(_) | Object::ConfigMap(_) | Object::Attachment(_) => object,
+        Object::Node(it) => Object::Node(match it.metadata.managed_fields {
+            Some(_) => shared(it, |it| without_managers(&mut it.metadata)),
+            None => it,
+        }),
+        Object::ConfigMap(it) => Object::ConfigMap(match it.metadata.managed_fields {
+            Some(_) => shared(it, |it| without_managers(&mut it.metadata)),
+            None => it,
+        }),
+        Object::Attachment(it) => Object::Attachment(match it.metadata.managed_fields {
+            Some(_) => shared(it, |it| without_managers(&mut it.metadata)),
+            None => it,
+        }),
     }
+}
+
+/// Drops who wrote which field. Nobody asks for that here, it is larger than many objects, and it is the one field whose
+/// values may lie within each other as deep as somebody likes: what is to be done with them needs a stack.
+fn without_managers(metadata: &mut ObjectMeta) {
+    metadata.managed_fields = None;
 }
 
 /// Fills something that others may have too. If there is nothing to fill, it stays theirs, and is not in memory twice.
@@ -426,5 +449,22 @@ mod tests {
             filled(&json!({"provisioner": "p", "reclaimPolicy": text}), storage_class);
             filled(&json!({"type": text, "stringData": text.as_ref().map(|it| json!({"k": it}))}), secret);
         }
+    }
+    #[test]
+    fn who_wrote_which_field_is_dropped_however_deep_it_is() {
+        use k8s_openapi::{
+            api::core::v1::ConfigMap,
+            apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry},
+        };
+        let deep = (0..200).fold(json!({}), |inner, _| json!({"f": inner}));
+        let fields = vec![ManagedFieldsEntry { fields_v1: Some(FieldsV1(deep)), ..ManagedFieldsEntry::default() }];
+        let metadata = ObjectMeta { managed_fields: Some(fields), ..ObjectMeta::default() };
+        let mut given = Pod { metadata: metadata.clone(), ..Pod::default() };
+        pod(&mut given);
+        assert_eq!(given.metadata.managed_fields, None);
+        let map = Arc::new(ConfigMap { metadata, ..ConfigMap::default() });
+        let Object::ConfigMap(taken) = object(Object::ConfigMap(map.clone())) else { panic!("a config map") };
+        assert_eq!(taken.metadata.managed_fields, None);
+        assert!(map.metadata.managed_fields.is_some(), "it is the caller's");
     }
 }

@@ -1,6 +1,8 @@
 //! The one thread that drives the engine: facts go in as messages, operations go out to workers, and it sleeps until the
 //! next message or the engine's next deadline. It does nothing that can block.
 
+mod claims;
+mod departing;
 mod disk;
 mod drivers;
 mod held;
@@ -8,52 +10,66 @@ mod lanes;
 mod operations;
 mod pods;
 mod provision;
+mod retry;
 mod show;
+mod turns;
 
 use std::{
     cell::Cell,
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     mem,
+    num::NonZeroUsize,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
     time::{Duration, Instant, SystemTime},
 };
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as api;
 use rustix::fd::OwnedFd;
 use tokio::sync::{broadcast, oneshot};
 use windlass_core::{
     Engine, Event, Operation,
-    answer::WaitError,
-    event::{Containers, Goal, Place, Wait},
+    event::{Containers, Goal, Hold, Place, Wait},
     ids::{DriverName, ObjectName, OperationId, OuterName, PodUid, SourceName, Time, Version, VolumeId, WaiterId},
     notice::{Notice, Verdict},
     operation::{Action, Cause, Earlier, Kind as ActionKind, Outcome, Proof, Trouble},
     reason::Code,
-    spec::{Access, Phase, Want as VolumeWant},
+    snapshot::PodStanding,
+    spec::{Access, Life, Phase, Want as VolumeWant},
 };
-use windlass_linux::{table, workers::Workers};
+use windlass_linux::{
+    table::{self, MountId},
+    workers::{Lane, Workers},
+};
 
 use crate::{
     catalogue::{Catalogue, Drivers},
-    drive::{held::Held, lanes::Lanes, provision::Provisions},
+    drive::{
+        departing::{Departures, Waiter},
+        held::Held,
+        lanes::Lanes,
+        provision::Provisions,
+        turns::{Turn, Turns},
+    },
     executor::{Ended, Executor, Job, Together},
     fingerprint::Fingerprint,
     memory::{Memory, Object},
-    node::{Change, Handed, Report},
+    node::{Change, DeleteError, Handed, Report},
     objects::Reference,
     packed::Packed,
     plugin::{self, Attributes, Failure, Made, Want},
     provision::store::Store,
     reconstruct::{self, Remains},
     resolve::{Detail, Given, Resolver, Settings},
+    under_way::UnderWay,
     view::Clock,
 };
 
 /// Held by whoever changes anything below the root, a call that hangs too, so that no other node begins to work there.
-pub(crate) type Locks = Arc<[OwnedFd; 2]>;
+pub(crate) type Locks = Arc<[OwnedFd]>;
 
 /// Something for the driving thread to do. It must not block.
 pub(crate) type Message = Box<dyn FnOnce(&mut Drive) + Send>;
@@ -84,8 +100,35 @@ struct Known {
     details: Box<[Arc<Detail>]>,
     /// When it was given first.
     given: Time,
-    /// It has left, and its containers may still run: it keeps what it has and gets nothing new.
+    /// How its volumes stand, and since when.
+    standing: Standing,
+    /// It has left and its containers may still run, or it is held: it keeps what it has and gets nothing new.
     ending: bool,
+}
+
+/// How the volumes of a pod stand, and since when.
+#[derive(Clone, Copy)]
+pub(crate) struct Standing {
+    pub(crate) now: PodStanding,
+    pub(crate) mounted_since: Time,
+    pub(crate) current_since: Time,
+}
+
+impl Standing {
+    /// A pod that was given just now: nothing of it is mounted.
+    fn new(now: Time) -> Self {
+        Self { now: PodStanding { mounted: false, current: true }, mounted_since: now, current_since: now }
+    }
+
+    fn note(&mut self, standing: PodStanding, now: Time) {
+        if self.now.mounted != standing.mounted {
+            self.mounted_since = now;
+        }
+        if self.now.current != standing.current {
+            self.current_since = now;
+        }
+        self.now = standing;
+    }
 }
 
 impl Known {
@@ -117,6 +160,10 @@ struct Running {
     place: Place,
     /// The CSI driver whose volume it is about.
     driver: Option<DriverName>,
+    lane: Lane,
+    /// Its number in the lane.
+    ticket: u64,
+    turn: Turn,
 }
 
 /// Something to be done at a time.
@@ -124,6 +171,8 @@ struct Running {
 enum Alarm {
     /// Read the disk again.
     ReadDisk,
+    /// Look at operations that were given out a while ago.
+    Review,
     /// The content of a volume is to be renewed though nothing changed.
     Renew(PodUid, VolumeId),
     /// A claim's volume is to be made or deleted, once more.
@@ -156,12 +205,18 @@ pub(crate) struct Drive {
     pods: HashMap<PodUid, Known>,
     /// The pods that name a persistent volume.
     users: HashMap<VolumeId, BTreeSet<PodUid>>,
-    waiters: HashMap<WaiterId, oneshot::Sender<Result<(), WaitError>>>,
+    /// Those who wait for a pod, and for which if it is to be gone.
+    waiters: HashMap<WaiterId, (Waiter, Option<PodUid>)>,
+    departures: Departures,
     next_waiter: u64,
 
     held: Held,
     running: HashMap<OperationId, Running>,
-    busy: HashSet<Place>,
+    busy: HashMap<Place, OperationId>,
+    turns: Turns,
+    /// Where a mount stands that was there when an operation had failed: if it goes, that is tried again.
+    obstacles: HashMap<MountId, Place>,
+    under_way: Arc<UnderWay>,
     /// The pod whose operation was given out last, while more of it may follow.
     together: Option<(PodUid, Together)>,
     lanes: Lanes,
@@ -178,12 +233,16 @@ pub(crate) struct Drive {
     fresh: Vec<PodUid>,
     /// Pods whose directories were found at start and need not be made.
     whole: HashSet<PodUid>,
+    /// Since when pods are known here that were found at start, by when their directories were made, or that are leaving.
+    born: HashMap<PodUid, Timestamp>,
     /// How many pods' directories are being made or removed.
     chores: usize,
     /// How often the disk could not be read.
     unreadable: u32,
-    /// Whether all pods were given before that.
-    completed: bool,
+    /// Pods that are held, until the disk has been read: what is on it of them is told then.
+    holds: BTreeMap<PodUid, Hold>,
+    /// All pods were given before the disk was looked at; for how long what is on it besides stays.
+    completed: Option<Duration>,
     stopping: Option<Stopping>,
 }
 
@@ -201,6 +260,7 @@ pub(crate) struct Parts {
     pub(crate) workers: Workers,
     pub(crate) memory: Arc<RwLock<Memory>>,
     pub(crate) provisions: Store,
+    pub(crate) delete_delay: Duration,
     pub(crate) settings: Settings,
     pub(crate) catalogue: Catalogue,
     pub(crate) source: SourceName,
@@ -208,6 +268,7 @@ pub(crate) struct Parts {
     pub(crate) gives_memory_back: bool,
     pub(crate) report: Report,
     pub(crate) locks: Locks,
+    pub(crate) under_way: Arc<UnderWay>,
     pub(crate) inbox: Sender<Message>,
     pub(crate) changes: broadcast::Sender<Change>,
 }
@@ -220,6 +281,7 @@ impl Drive {
             workers,
             memory,
             provisions,
+            delete_delay,
             settings,
             catalogue,
             source,
@@ -227,6 +289,7 @@ impl Drive {
             gives_memory_back,
             report,
             locks,
+            under_way,
             inbox,
             changes,
         } = parts;
@@ -252,21 +315,27 @@ impl Drive {
             pods: HashMap::new(),
             users: HashMap::new(),
             waiters: HashMap::new(),
+            departures: Departures::default(),
             next_waiter: 0,
             held: Held::default(),
             running: HashMap::new(),
-            busy: HashSet::new(),
+            busy: HashMap::new(),
+            turns: Turns::default(),
+            obstacles: HashMap::new(),
+            under_way,
             together: None,
-            provisions: Provisions::new(provisions),
+            provisions: Provisions::new(provisions, delete_delay),
             renewals: HashMap::new(),
             alarms: BTreeSet::new(),
             looked: false,
             disk_read: false,
             fresh: Vec::new(),
             whole: HashSet::new(),
+            born: HashMap::new(),
             chores: 0,
             unreadable: 0,
-            completed: false,
+            holds: BTreeMap::new(),
+            completed: None,
             stopping: None,
         }
     }
@@ -276,6 +345,7 @@ impl Drive {
         self.read_disk();
         let mut inbox = Inbox { messages, busy: false };
         loop {
+            self.take_begun();
             self.ring();
             self.settle();
             if self.is_over() {
@@ -301,6 +371,7 @@ impl Drive {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
+        self.note_given_up();
         let (running, waiting) = (self.running.len(), self.stopping.take());
         // Whoever is told may begin anew at once, if nothing works here any more.
         drop(self);
@@ -326,6 +397,7 @@ impl Drive {
             self.alarms.pop_first();
             match alarm {
                 Alarm::ReadDisk => self.read_disk(),
+                Alarm::Review => self.review(),
                 Alarm::Renew(pod, volume) => {
                     let renewal = self.renewals.entry((pod.clone(), volume)).or_default();
                     renewal.epoch = renewal.epoch.wrapping_add(1).max(1);
@@ -359,25 +431,34 @@ impl Drive {
     fn pass_on(&mut self, notice: Notice) {
         let change = match notice {
             Notice::WaitEnded { waiter, result } => {
-                if let Some(sender) = self.waiters.remove(&waiter) {
-                    let _ = sender.send(result);
+                match (self.waiters.remove(&waiter), result) {
+                    (Some((sender, Some(pod))), Ok(())) => self.gone_but_for_directory(&pod, sender),
+                    (Some((sender, _)), result) => _ = sender.send(result.map_err(Into::into)),
+                    (None, _) => {}
                 }
                 return;
             }
             Notice::VolumeChanged { volume, pod, code } => {
+                if let Some(pod) = &pod {
+                    self.note_standing(pod);
+                }
                 if code == Code::DriverMissing {
                     let alarm = Alarm::DriverMissing(volume.clone(), pod.clone());
                     self.alarms.insert((self.now() + DRIVER_COMES, alarm));
+                }
+                if pod.is_none()
+                    && code == Code::BackingOff
+                    && let Some(deepest) = self.engine.explain_growth(&volume).last()
+                {
+                    self.tell_of_failed_growth(&volume, &deepest.text);
                 }
                 let mounted = pod.clone().filter(|_| code == Code::Mounted).filter(|it| self.is_mounted(it));
                 let _ = self.changes.send(Change::Volume { volume, pod, code });
                 let Some(pod) = mounted else { return };
                 Change::PodMounted(pod)
             }
-            Notice::PodReleased(pod) => {
-                self.release(&pod);
-                Change::PodReleased(pod)
-            }
+            Notice::PodReleased(pod) => return self.release(&pod),
+            Notice::HoldEnded(pod) => return self.hold_ended(&pod),
             Notice::Synced => Change::Synced,
             Notice::InUseChanged { version } => {
                 if self.report == Report::Asked {
@@ -386,14 +467,20 @@ impl Drive {
                 Change::InUse { version }
             }
             Notice::ExpansionEnded { volume, verdict } => {
-                if let Verdict::Grown { .. } = verdict {
-                    self.volume_has_grown(&volume);
-                }
+                self.expansion_has_ended(&volume, &verdict);
                 Change::Expansion { volume, verdict }
             }
         };
         // Nobody need listen.
         let _ = self.changes.send(change);
+    }
+
+    /// Notes how the volumes of a pod stand, so that it can be told since when.
+    pub(super) fn note_standing(&mut self, pod: &PodUid) {
+        let now = self.now();
+        if let (Some(known), Some(standing)) = (self.pods.get_mut(pod), self.engine.pod_standing(pod)) {
+            known.standing.note(standing, now);
+        }
     }
 
     /// Whether all volumes of a pod are mounted, if anybody listens.
@@ -403,16 +490,10 @@ impl Drive {
     }
 
     /// Somebody waits for a pod.
-    pub(crate) fn wait(
-        &mut self,
-        pod: PodUid,
-        goal: Goal,
-        within: Option<Duration>,
-        answer: oneshot::Sender<Result<(), WaitError>>,
-    ) -> WaiterId {
+    pub(crate) fn wait(&mut self, pod: PodUid, goal: Goal, within: Option<Duration>, answer: Waiter) -> WaiterId {
         let waiter = WaiterId(self.next_waiter);
         self.next_waiter += 1;
-        self.waiters.insert(waiter, answer);
+        self.waiters.insert(waiter, (answer, Some(pod.clone()).filter(|_| goal == Goal::Gone)));
         let until = within.map_or(Time(u64::MAX), |it| self.now() + it);
         self.tell(Event::WaitStarted(Wait { waiter, pod, goal, until }));
         waiter

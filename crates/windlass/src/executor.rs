@@ -7,8 +7,9 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::SystemTime,
 };
 
 use k8s_openapi::api::core::v1::Pod;
@@ -20,10 +21,11 @@ use windlass_core::{
     operation::{Action, Cause, Done, Earlier, Obstacle, Outcome, Proof, Trouble},
     spec::{self, VolumeSpec},
 };
-use windlass_linux::{name::Name, ownership, remove, whole_file::Survives};
+use windlass_linux::{holders, name::Name, ownership, remove, table::MountId, whole_file::Survives};
 
 use crate::{
     catalogue::Kind,
+    csi::Refreshed,
     layout::{self, Home, Slot},
     packed::Packed,
     plugin::{self, Attributes, Failure, Left, Made, Plugin, Publish, Scene, Stage, Statistics, Unpublish, Want, What},
@@ -40,6 +42,8 @@ pub(crate) struct Executor {
     pub(crate) boot: BootId,
     /// Pods that are wanted or hold something: their directories stay.
     pub(crate) live: Mutex<HashSet<PodUid>>,
+    /// Volumes stay with a pod that is gone while somebody else has them mounted or open.
+    holds_while_in_use: bool,
     /// One at a time makes or removes a pod's directory. Those of pods that have theirs stay here.
     pods: Mutex<HashMap<PodUid, Arc<Mutex<Directory>>>>,
 }
@@ -95,6 +99,8 @@ pub(crate) struct Ended {
     pub(crate) outcome: Outcome,
     /// What is there now, if it was made.
     pub(crate) made: Option<Made>,
+    /// The mounts that stand at its place although it failed.
+    pub(crate) obstacles: Vec<MountId>,
 }
 
 impl Ended {
@@ -104,35 +110,80 @@ impl Ended {
             Left::Nothing => Outcome::Refused(trouble),
             Left::Something => Outcome::Unknown(trouble),
         };
-        Self { outcome, made: None }
+        Self { outcome, made: None, obstacles: Vec::new() }
     }
 
     fn done(done: Done) -> Self {
-        Self { outcome: Outcome::Done(done), made: None }
+        Self { outcome: Outcome::Done(done), made: None, obstacles: Vec::new() }
     }
 }
 
 impl Executor {
-    pub(crate) fn new(scene: Scene, records: Records, boot: BootId) -> Self {
-        Self { scene, records, boot, live: Mutex::default(), pods: Mutex::default() }
+    pub(crate) fn new(scene: Scene, records: Records, boot: BootId, holds_while_in_use: bool) -> Self {
+        Self { scene, records, boot, live: Mutex::default(), holds_while_in_use, pods: Mutex::default() }
     }
 
     /// Runs one operation to its end.
     pub(crate) async fn run(&self, job: &Job) -> Ended {
         let operation = &job.operation;
+        if let Err(failure) = self.refresh_driver(operation).await {
+            return Ended::failed(failure);
+        }
         let ended = match &operation.action {
             Action::Stage { after, label } => self.stage(job, *after, label.clone()).await,
             Action::Publish { pod, after, access, revision, label } => {
                 let request = Request { pod, after: *after, access: *access, revision: *revision, label };
                 self.publish(job, &request).await
             }
-            Action::Unpublish { pod } => self.unpublish(job, pod).await,
+            Action::Unpublish { pod, with_pod } => self.unpublish(job, pod, *with_pod).await,
             Action::Unstage => self.unstage(&operation.spec).await,
             Action::Expand { to_bytes, .. } => self.expand(job, *to_bytes).await,
             Action::Attach => self.attach(job).await,
             Action::Detach => self.detach(&operation.spec).await,
         };
-        ended.unwrap_or_else(Ended::failed)
+        ended.unwrap_or_else(|failure| Ended { obstacles: self.obstacles(operation), ..Ended::failed(failure) })
+    }
+
+    /// A driver that was started again is asked what it can do before it is called. If that is something else than before,
+    /// nothing is made on the word of the one before: the engine hears of it first.
+    async fn refresh_driver(&self, operation: &Operation) -> Result<(), Failure> {
+        let spec = &operation.spec;
+        let Some(driver) = spec.driver.as_ref().filter(|_| Kind::of_plugin(spec.plugin.as_str()) == Some(Kind::Csi))
+        else {
+            return Ok(());
+        };
+        let makes = match operation.action {
+            Action::Attach | Action::Stage { .. } | Action::Publish { .. } | Action::Expand { .. } => true,
+            Action::Unpublish { .. } | Action::Unstage | Action::Detach => false,
+        };
+        match self.scene.drivers.refresh(driver.as_str()).await {
+            Refreshed::Changed if makes => {
+                let text = format!("driver {driver} was started again and can do other things than before");
+                Err(Failure::refused(Cause::Driver, text))
+            }
+            Refreshed::Changed | Refreshed::Same => Ok(()),
+        }
+    }
+
+    /// What is mounted at the place of an operation that failed, once that was undone as far as it could be.
+    fn obstacles(&self, operation: &Operation) -> Vec<MountId> {
+        let spec = &operation.spec;
+        let places: Vec<PathBuf> = match &operation.action {
+            Action::Publish { pod, .. } | Action::Unpublish { pod, .. } => {
+                let slot = Slot::of(pod, spec).map(|it| self.scene.layout.path().join(it.path()));
+                slot.into_iter().flat_map(|it| [it.join("mount"), it]).collect()
+            }
+            Action::Stage { .. } | Action::Unstage => {
+                plugin::csi::staging_path(&self.scene, spec).into_iter().collect()
+            }
+            Action::Attach | Action::Detach | Action::Expand { .. } => return Vec::new(),
+        };
+        // If the table cannot be read, nobody is told either when something goes.
+        if self.scene.watch.catch_up().is_err() {
+            return Vec::new();
+        }
+        let table = self.scene.watch.table();
+        places.iter().filter_map(|it| table.topmost(it)).map(|it| it.id).collect()
     }
 
     async fn publish(&self, job: &Job, request: &Request<'_>) -> Result<Ended, Failure> {
@@ -143,6 +194,9 @@ impl Executor {
         // of this name is done, or will see that the pod is back.
         let home = self.make_home(request.pod, &job.together).map_err(|it| told(it.nothing_left()))?;
         self.check_refusal(want).inspect_err(|failure| {
+            if self.may_still_come(failure) {
+                return;
+            }
             self.scene.tell.warning(request.pod, refused_reason(want, spec), failure.text.as_str());
         })?;
         check_group(want, request.access).map_err(told)?;
@@ -153,13 +207,17 @@ impl Executor {
             true => None,
             false => self.known(&key).map_err(|it| told(it.nothing_left()))?,
         };
+        let known = before.as_ref().and_then(|it| it.made_in(&self.boot));
+        self.check_place(spec, known).map_err(|it| told(it.nothing_left()))?;
         let kept = before.as_ref().map(|it| it.other.clone()).unwrap_or_default();
         let in_use = before.as_ref().filter(|_| request.after == Earlier::Success).and_then(|it| self.proven(it));
         let proof_is_stale = before.as_ref().is_some_and(|it| matches!(it.state, State::Proven { .. }));
         let writes_intent = in_use.is_none() && (trace(spec) == Trace::Record || proof_is_stale);
         let mut begun = None;
         if writes_intent {
-            begun = self.intend(&key, before.as_ref(), spec, request.label, trace(spec).survives()).map_err(told)?;
+            let state = before.as_ref().map_or(State::Intent { made: None }, |it| it.intent(&self.boot));
+            let intent = self.record(spec, state, request.label.clone(), Some(want), kept.clone());
+            begun = self.intend(&key, before.as_ref(), &intent, trace(spec).survives()).map_err(told)?;
         } else if let (Some(record), Some(made)) = (&before, in_use) {
             // What the pod has stays proven, but from now on its content may be the new one or the old.
             let state =
@@ -168,31 +226,50 @@ impl Executor {
             self.write(&key, &unsettled, Survives::Crash).map_err(|it| told(it.nothing_left()))?;
         }
         let (uid, access, after, label) = (request.pod, request.access, request.after, request.label.as_deref());
-        let task = Publish { spec, slot: &slot, home: &home, uid, want, access, after, label };
+        let begun = Mutex::new(begun);
+        let lost = |made: Made| Made { lost_at: self.lost_at(spec, before.as_ref(), &made), ..made };
+        // What a plugin is going to mount is known before anybody can see it, and stands in the record by then.
+        let intend = |made: &Made| {
+            let state = State::Intent { made: Some((self.boot.clone(), lost(made.clone()))) };
+            let intent = self.record(spec, state, request.label.clone(), Some(want), kept.clone());
+            let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*begun {
+                Some(begun) => begun.add(&intent).map_err(|error| Failure::open(&error)),
+                None => {
+                    *begun = self.intend(&key, before.as_ref(), &intent, Survives::Crash)?;
+                    Ok(())
+                }
+            }
+        };
+        let task =
+            Publish { spec, slot: &slot, home: &home, uid, want, access, after, label, made: known, intend: &intend };
         let published = plugin.publish(&self.scene, &task).await.and_then(|made| {
             self.check(&made)?;
             Ok(made)
         });
+        let begun = begun.into_inner().unwrap_or_else(PoisonError::into_inner);
         match published {
             Ok(made) => {
+                let made = lost(made);
+                self.tell_if_lost(request.pod, want, before.as_ref(), &made);
                 let state = State::Proven {
                     boot: self.boot.clone(),
                     made: made.clone(),
                     revision: request.revision,
                     epoch: job.epoch,
                 };
-                let proof = self.record(spec, state, request.label.clone(), kept);
+                let proof = self.record(spec, state, request.label.clone(), Some(want), kept);
                 // What left a directory is found without a record too, so one that was not finished is taken for none, and
                 // goes with the volume.
-                let is_first = before.is_none() && !writes_intent && made.what != What::Host;
+                let is_first = before.is_none() && !writes_intent && begun.is_none() && made.what != What::Host;
                 self.prove(&key, begun.as_ref(), &proof, is_first).map_err(told)?;
-                Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made) })
+                Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made), obstacles: Vec::new() })
             }
             Err(failure) => {
                 // What this call did not change is as it was recorded before.
                 match (&failure.left, &before) {
                     (Left::Nothing, Some(record)) if in_use.is_some() => self.write(&key, record, Survives::Crash)?,
-                    (Left::Nothing, None) if writes_intent => self.forget(&key)?,
+                    (Left::Nothing, None) if writes_intent || begun.is_some() => self.forget(&key)?,
                     _ => {}
                 }
                 Err(told(failure))
@@ -217,7 +294,7 @@ impl Executor {
         };
         let state = |context| State::Attachment { node: node.clone(), context };
         let write =
-            |context| self.write(&key, &self.record(spec, state(context), None, Map::new()), Survives::PowerLoss);
+            |context| self.write(&key, &self.record(spec, state(context), None, None, Map::new()), Survives::PowerLoss);
         write(None).map_err(told)?;
         let task = plugin::Attach { spec, want, node_id: &node };
         match plugin.attach(&self.scene, &task).await {
@@ -247,7 +324,7 @@ impl Executor {
             None => plugin.node_id(&self.scene, spec).map_err(left)?,
         };
         let state = State::Attachment { node: node.clone(), context: None };
-        self.write(&key, &self.record(spec, state, None, Map::new()), Survives::PowerLoss)?;
+        self.write(&key, &self.record(spec, state, None, None, Map::new()), Survives::PowerLoss)?;
         self.scene.drivers.set_context(&spec.id, None);
         plugin.detach(&self.scene, spec, &node).await.map_err(left)?;
         self.forget(&key)?;
@@ -260,6 +337,9 @@ impl Executor {
         let uid = want.uid();
         let told = |failure: Failure| self.tell_step(&uid, spec, stage_failed(spec.mode), failure);
         self.check_refusal(want).inspect_err(|failure| {
+            if self.may_still_come(failure) {
+                return;
+            }
             self.scene.tell.warning(&uid, refused_reason(want, spec), failure.text.as_str());
         })?;
         let plugin = plugin_of(spec)?;
@@ -269,7 +349,11 @@ impl Executor {
             false => self.known(&key).map_err(|it| told(it.nothing_left()))?,
         };
         let kept = before.as_ref().map(|it| it.other.clone()).unwrap_or_default();
-        let begun = self.intend(&key, before.as_ref(), spec, &label, Survives::PowerLoss).map_err(told)?;
+        let known = before.as_ref().and_then(|it| it.made_in(&self.boot));
+        self.check_place(spec, known).map_err(|it| told(it.nothing_left()))?;
+        let state = before.as_ref().map_or(State::Intent { made: None }, |it| it.intent(&self.boot));
+        let intent = self.record(spec, state, label.clone(), None, kept.clone());
+        let begun = self.intend(&key, before.as_ref(), &intent, Survives::PowerLoss).map_err(told)?;
         let task = Stage { spec, want, access: want.access(), after, label: label.as_deref() };
         let staged = plugin.stage(&self.scene, &task).await.and_then(|made| {
             self.check(&made)?;
@@ -278,8 +362,8 @@ impl Executor {
         match staged {
             Ok(made) => {
                 let state = State::Proven { boot: self.boot.clone(), made: made.clone(), revision: 0, epoch: 0 };
-                self.prove(&key, begun.as_ref(), &self.record(spec, state, label, kept), false).map_err(told)?;
-                Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made) })
+                self.prove(&key, begun.as_ref(), &self.record(spec, state, label, None, kept), false).map_err(told)?;
+                Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made), obstacles: Vec::new() })
             }
             Err(failure) => {
                 if failure.left == Left::Nothing && before.is_none() {
@@ -290,16 +374,19 @@ impl Executor {
         }
     }
 
-    async fn unpublish(&self, job: &Job, pod: &PodUid) -> Result<Ended, Failure> {
+    async fn unpublish(&self, job: &Job, pod: &PodUid, with_pod: bool) -> Result<Ended, Failure> {
         let spec = &job.operation.spec;
         let slot = Slot::of(pod, spec).map_err(|error| Failure::open(&error))?;
         let key = Key::Publish(slot.clone());
         // What this life has made it knows as well as the record does.
         let before = if job.held.is_some() { None } else { self.known(&key)? };
-        self.retire(&key)?;
         let made = before.as_ref().map_or(job.held.as_ref(), |it| it.made_in(&self.boot));
         let home = job.together.home.get_or_init(|| Arc::new(self.scene.layout.home(&slot.pod)));
         let recorded = before.is_some() || job.held.is_some();
+        if self.holds_while_in_use {
+            self.check_unused(&slot, made)?;
+        }
+        self.retire(&key, with_pod)?;
         let task = Unpublish { spec, slot: &slot, home, made, recorded };
         plugin_of(spec)?.unpublish(&self.scene, &task).await.map_err(|it| Failure { left: Left::Something, ..it })?;
         self.forget(&key)?;
@@ -308,7 +395,7 @@ impl Executor {
 
     async fn unstage(&self, spec: &Arc<VolumeSpec>) -> Result<Ended, Failure> {
         let key = Key::Stage(spec.id.clone());
-        self.retire(&key)?;
+        self.retire(&key, false)?;
         plugin_of(spec)?.unstage(&self.scene, spec).await.map_err(|it| Failure { left: Left::Something, ..it })?;
         self.forget(&key)?;
         Ok(Ended::done(Done::Gone))
@@ -337,8 +424,86 @@ impl Executor {
     fn proven<'a>(&self, record: &'a Record) -> Option<&'a Made> {
         match &record.state {
             State::Proven { boot, made, .. } if *boot == self.boot => Some(made),
-            State::Proven { .. } | State::Intent { .. } | State::Attachment { .. } => None,
+            State::Proven { .. } | State::Intent { .. } | State::Leaving { .. } | State::Attachment { .. } => None,
         }
+    }
+
+    /// Whatever is mounted where something was made must be that: what somebody else put there is neither written to nor
+    /// handed out (I-4, I-12).
+    fn check_place(&self, spec: &VolumeSpec, known: Option<&Made>) -> Result<(), Failure> {
+        let Some(known) = known else { return Ok(()) };
+        let path = match &known.what {
+            What::Mount(path) => path,
+            What::Directory => &known.path,
+            What::Host => return Ok(()),
+        };
+        let Some(mount) = plugin::mounted(&self.scene.watch, path)? else { return Ok(()) };
+        if known.is_mounted_as(&mount) {
+            return Ok(());
+        }
+        // A driver may have mounted its volume anew, in a call of whose end nobody heard.
+        let is_beneath = || self.scene.watch.table().at(path).any(|it| known.is_mounted_as(it));
+        let (seen, made) = (plugin::mount_proof(&mount), known.proof);
+        let is_same_file_system = (seen.device, seen.kind) == (made.device, made.kind);
+        if spec.driver.is_some() && is_same_file_system && !is_beneath() {
+            return Ok(());
+        }
+        Err(plugin::foreign(&mount))
+    }
+
+    /// Does anybody still have what is about to be taken away: a container in a mount namespace of its own, or a process
+    /// with something open in it?
+    fn check_unused(&self, slot: &Slot, made: Option<&Made>) -> Result<(), Failure> {
+        let path = match made {
+            Some(Made { what: What::Host, .. }) => return Ok(()),
+            Some(Made { what: What::Mount(path), .. }) => path.clone(),
+            Some(Made { what: What::Directory, path, .. }) => path.clone(),
+            None => plugin::absolute(&self.scene, &slot.path()),
+        };
+        self.scene.watch.catch_up()?;
+        let table = self.scene.watch.table();
+        let Some(mount) = table.containing(&path) else { return Ok(()) };
+        let below = path.strip_prefix(&mount.mount_point).unwrap_or(Path::new(""));
+        let root: PathBuf = mount.root.join(below).components().collect();
+        let elsewhere = holders::in_other_namespaces(mount, &root, &path, plugin::HOLDERS_MAX);
+        let here = holders::below(&path, plugin::HOLDERS_MAX);
+        let named: Vec<String> = elsewhere.iter().chain(&here).map(ToString::to_string).collect();
+        if named.is_empty() {
+            return Ok(());
+        }
+        let text =
+            format!("{} is still in use, and is held back until it is not: {}", path.display(), named.join(", "));
+        Err(Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::HeldOpen), text) })
+    }
+
+    /// When the content of a scratch volume was lost: now, if this is another than was recorded, or as is recorded.
+    fn lost_at(&self, spec: &VolumeSpec, before: Option<&Record>, made: &Made) -> Option<SystemTime> {
+        let (boot, earlier) = before?.made()?;
+        if Kind::of_plugin(spec.plugin.as_str()) != Some(Kind::EmptyDir) {
+            return None;
+        }
+        let was_proven = matches!(before?.state, State::Proven { .. });
+        let is_lost = match (&earlier.what, &made.what) {
+            // A directory that somebody put back with its content is another one, and nothing is lost.
+            (What::Directory, What::Directory) => earlier.proof.root != made.proof.root && is_empty(&made.path),
+            // What was in memory ends with the boot, and so do the containers that had it.
+            _ => *boot == self.boot && !earlier.proof.holds_for(&made.proof),
+        };
+        if was_proven && is_lost { Some(SystemTime::now()) } else { earlier.lost_at }
+    }
+
+    /// Says that what a pod had in a volume is lost, once.
+    fn tell_if_lost(&self, pod: &PodUid, want: &Want, before: Option<&Record>, made: &Made) {
+        let known = before.and_then(Record::made).and_then(|(_, it)| it.lost_at);
+        if made.lost_at.is_none() || made.lost_at == known {
+            return;
+        }
+        let (name, path) = (&want.detail.name, made.path.display());
+        let text = format!(
+            "volume \"{name}\" was unmounted or removed by somebody else, and what was in it is lost: it was made anew, \
+             empty, at {path}"
+        );
+        self.scene.tell.warning(pod, "VolumeContentLost", text);
     }
 
     /// Is what was made the thing that is there (I-4)? A plugin's word is not enough.
@@ -394,9 +559,11 @@ impl Executor {
         spec: &Arc<VolumeSpec>,
         state: State,
         label: Option<Arc<str>>,
+        want: Option<&Want>,
         other: Map<String, serde_json::Value>,
     ) -> Record {
-        Record { spec: spec.clone(), state, label, other }
+        let title = want.map(|it| [it.namespace(), "/", it.name()].concat());
+        Record { spec: spec.clone(), state, label, title, other }
     }
 
     fn write(&self, key: &Key, record: &Record, survives: Survives) -> Result<(), Failure> {
@@ -408,19 +575,15 @@ impl Executor {
         &self,
         key: &Key,
         before: Option<&Record>,
-        spec: &Arc<VolumeSpec>,
-        label: &Option<Arc<str>>,
+        intent: &Record,
         survives: Survives,
     ) -> Result<Option<Begun>, Failure> {
-        let state = before.map_or(State::Intent { made: None }, |it| it.intent(&self.boot));
-        let other = before.map(|it| it.other.clone()).unwrap_or_default();
-        let intent = self.record(spec, state, label.clone(), other);
         let begun = match before {
-            None => self.records.begin(key, &intent, survives).map_err(|error| Failure::open(&error))?,
+            None => self.records.begin(key, intent, survives).map_err(|error| Failure::open(&error))?,
             Some(_) => None,
         };
         if begun.is_none() {
-            self.write(key, &intent, survives)?;
+            self.write(key, intent, survives)?;
         }
         Ok(begun)
     }
@@ -438,8 +601,8 @@ impl Executor {
     }
 
     /// From now on what is recorded proves nothing.
-    fn retire(&self, key: &Key) -> Result<(), Failure> {
-        self.records.retire(key).map_err(|error| Failure::open(&error))
+    fn retire(&self, key: &Key, with_pod: bool) -> Result<(), Failure> {
+        self.records.retire(key, with_pod).map_err(|error| Failure::open(&error))
     }
 
     fn forget(&self, key: &Key) -> Result<(), Failure> {
@@ -457,6 +620,9 @@ impl Executor {
 
     fn tell_as(&self, reason: &'static str, pod: &PodUid, spec: &VolumeSpec, step: &str, failure: Failure) -> Failure {
         let text = format!("{step} for volume \"{}\" : {}", spec.inner_name, failure.text);
+        if self.may_still_come(&failure) {
+            return Failure { text, ..failure };
+        }
         let is_open = failure.left == Left::Something && failure.cause == Cause::Other;
         if spec.driver.is_some() && (is_open || failure.cause == Cause::Driver) {
             self.scene.tell.no_answer(pod, reason, &spec.id, text.as_str());
@@ -464,6 +630,13 @@ impl Executor {
             self.scene.tell.warning(pod, reason, text.as_str());
         }
         Failure { text, ..failure }
+    }
+
+    /// Whether something failed for want of an object while not everything has been told: it may come in a moment, and then
+    /// there is nothing to tell the pod's owner. If it does not, it fails again.
+    fn may_still_come(&self, failure: &Failure) -> bool {
+        let is_partial = || self.scene.objects.read().unwrap_or_else(PoisonError::into_inner).is_partial();
+        matches!(failure.cause, Cause::Object(_)) && is_partial()
     }
 
     /// Makes a pod's directory, if the pod is still there.
@@ -534,6 +707,11 @@ impl Executor {
     }
 }
 
+/// Whether a directory has nothing in it; one that cannot be read may have.
+fn is_empty(path: &Path) -> bool {
+    std::fs::read_dir(path).is_ok_and(|mut it| it.next().is_none())
+}
+
 /// What a publish asks for.
 struct Request<'a> {
     pod: &'a PodUid,
@@ -598,7 +776,7 @@ fn plugin_of(spec: &VolumeSpec) -> Result<&'static dyn Plugin, Failure> {
 fn attached_as(record: Option<&Record>) -> Option<&str> {
     match &record?.state {
         State::Attachment { node, .. } => Some(node),
-        State::Intent { .. } | State::Proven { .. } => None,
+        State::Intent { .. } | State::Leaving { .. } | State::Proven { .. } => None,
     }
 }
 

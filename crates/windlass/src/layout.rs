@@ -5,7 +5,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use rustix::fs::Mode;
@@ -15,6 +15,7 @@ use windlass_core::{
 };
 use windlass_linux::{
     name::{self, Name, Relative},
+    remove::{self, Aside},
     safe_path::{self, Mounts, Place},
 };
 
@@ -36,6 +37,7 @@ const PODS: &str = "pods";
 #[derive(Clone, Debug)]
 pub struct Layout {
     root: Arc<Place>,
+    aside: Arc<OnceLock<Aside>>,
 }
 
 /// Why a volume has no place in a pod.
@@ -59,7 +61,7 @@ impl Layout {
         for directory in [PODS, "plugins"] {
             root.make_directory(&Name::new("directory", directory)?, PRIVATE, Mounts::Refuse)?;
         }
-        Ok(Self { root: Arc::new(root) })
+        Ok(Self { root: Arc::new(root), aside: Arc::default() })
     }
 
     /// The root.
@@ -75,6 +77,37 @@ impl Layout {
     /// The directory of all pods.
     pub fn pods(&self) -> Result<Place, Error> {
         self.make(Path::new(PODS), PRIVATE)
+    }
+
+    /// Where files below the root go before they are removed: a directory among windlass's own, and beside the pods' if
+    /// that is on another file system, to which nothing can be renamed.
+    pub fn set_aside(&self, state: &Place) -> Result<&Aside, Error> {
+        let device = |place: &Place| rustix::fs::fstat(place).map(|it| it.st_dev);
+        let (above, name) = match device(state) {
+            Ok(found) if device(&self.root) == Ok(found) => (state, "removing"),
+            Ok(_) | Err(_) => (&*self.root, "windlass-removing"),
+        };
+        let aside = Aside::open(self.root.clone(), above, &Name::new("directory", name)?)?;
+        Ok(self.aside.get_or_init(|| aside))
+    }
+
+    /// Where files go before they are removed, if [a place was made](Self::set_aside).
+    pub fn aside(&self) -> Option<&Aside> {
+        self.aside.get()
+    }
+
+    /// Removes a directory below the root, or a file, as [`remove::tree`] does: nothing of what is moved elsewhere
+    /// meanwhile, with whichever directory below the root (I-5).
+    pub fn remove_tree(
+        &self,
+        parent: &Place,
+        name: &Name,
+        ours: impl FnMut(remove::Entry<'_>) -> bool,
+    ) -> Result<(), remove::Error> {
+        match self.aside() {
+            Some(aside) => remove::tree_by(aside, parent, name, ours),
+            None => remove::tree(parent, name, ours),
+        }
     }
 
     /// Makes a pod's directory, with what every pod has in it (E-420), and holds it open.

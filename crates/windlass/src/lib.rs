@@ -29,7 +29,7 @@
 //!     }
 //! }
 //! // Ends in order and leaves the volumes mounted; the next start finds them.
-//! node.stop(Duration::from_secs(10)).await;
+//! node.stop(Duration::from_secs(10)).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -66,6 +66,9 @@ pub mod layout;
 pub mod record;
 pub mod tell;
 
+#[doc(hidden)]
+pub mod fuzzing;
+
 mod drive;
 mod executor;
 mod fingerprint;
@@ -73,3 +76,4 @@ mod packed;
 mod provision;
 mod reconstruct;
 mod task;
+mod under_way;

@@ -4,8 +4,10 @@
 //! dropped. Where the bytes come from, and what a manifest that is gone means, is for others to say.
 
 mod json;
+mod kinds;
 mod shape;
 mod typed;
+mod uid;
 
 use std::fmt;
 
@@ -20,12 +22,26 @@ use serde::{
     Deserialize, Deserializer,
     de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
-use serde_saphyr::{DefaultMessageFormatter, MessageFormatter, Options, Spanned};
+use serde_saphyr::{DefaultMessageFormatter, MessageFormatter, Options, Spanned, budget::BudgetBreach};
 
 use crate::{defaults, memory::Object};
 
+pub(crate) use kinds::nearly;
 pub use shape::Shape;
 pub use typed::Unknown;
+pub use uid::give_uid;
+
+/// How deep values may lie within each other: more than any object of Kubernetes, and few enough for the stack of any
+/// thread, also in a build that was not optimized.
+const DEPTH_MAX: usize = 40;
+/// How many objects one file may hold. Nobody who reads or writes more of them in one file is a person.
+const DOCUMENTS_MAX: usize = 10_000;
+/// How many values one document may hold.
+const VALUES_MAX: usize = 250_000;
+/// How many values the aliases of one document may stand for.
+const ALIASED_MAX: usize = 10_000;
+/// How much text the values of one document may hold, with what aliases repeat of it.
+const TEXT_MAX: usize = 16 << 20;
 
 /// One object of a manifest, with the API server's defaults.
 #[derive(Clone, PartialEq, Debug)]
@@ -78,6 +94,12 @@ pub enum Problem {
     /// There are bytes that are no text.
     #[error("this is not UTF-8")]
     NotText,
+    /// There are NUL bytes, as a file system leaves them in place of what was not written before a crash.
+    #[error("there is a NUL byte: this is no manifest, or it was cut by a crash; write it again")]
+    Hole,
+    /// There are more objects than one file may hold.
+    #[error("there are more than {DOCUMENTS_MAX} objects: make several files of it")]
+    TooMany,
     /// It is no YAML, or no object of its kind; the text says why.
     #[error("{0}")]
     Unreadable(String),
@@ -135,16 +157,95 @@ pub struct Written<'a> {
 
 /// As [`read`], and tells how each object is written: for those who have something to say about it.
 pub fn read_written(manifests: &[u8]) -> Result<Vec<Written<'_>>, Error> {
-    let text = str::from_utf8(manifests).map_err(|error| {
-        let before = manifests.get(..error.valid_up_to()).and_then(|it| str::from_utf8(it).ok()).unwrap_or_default();
+    Ok(read_whole(manifests)?.documents)
+}
+
+/// All that a text says, and how it ends.
+pub(crate) struct Whole<'a> {
+    pub(crate) documents: Vec<Written<'a>>,
+    pub(crate) ending: Ending,
+}
+
+/// How a text ends: by that one can tell, sometimes, whether its writer came to the end.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ending {
+    /// There is no document, not even an empty list.
+    pub(crate) is_blank: bool,
+    /// The last document is a list that says it is empty.
+    pub(crate) is_empty_list: bool,
+    /// Nothing follows the last separator.
+    pub(crate) is_open: bool,
+    /// It ends with the end of a line.
+    pub(crate) is_line: bool,
+    /// The last line is the mark that YAML has for the end of a document: `...`.
+    pub(crate) is_marked: bool,
+    /// There is such a mark elsewhere.
+    pub(crate) has_marks: bool,
+    /// It is one JSON object, of this kind and name. If any of it were missing, it would not be one.
+    pub(crate) json: Option<Box<str>>,
+}
+
+/// As [`read_written`], and tells how the text ends.
+pub(crate) fn read_whole(manifests: &[u8]) -> Result<Whole<'_>, Error> {
+    let broken = |place: usize, problem| {
+        let before = manifests.get(..place).and_then(|it| str::from_utf8(it).ok()).unwrap_or_default();
         let line = 1 + before.bytes().filter(|it| *it == b'\n').count() as u64;
-        Error { document: parts(before).len(), kind: None, line, problem: Problem::NotText }
-    })?;
-    let mut documents = Vec::new();
-    for part in parts(text) {
-        documents.extend(part.read()?);
+        Error { document: parts(before).last().map_or(1, |it| it.number), kind: None, line, problem }
+    };
+    let text = str::from_utf8(manifests).map_err(|error| broken(error.valid_up_to(), Problem::NotText))?;
+    // YAML allows none, and its reader takes one for the end.
+    if let Some(place) = text.find('\0') {
+        return Err(broken(place, Problem::Hole));
     }
-    Ok(documents)
+    let mut documents = Vec::new();
+    let mut ending = Ending { is_blank: true, ..Ending::default() };
+    for part in parts(text) {
+        ending.is_open = part.is_blank();
+        if ending.is_open {
+            continue;
+        }
+        let was_blank = ending.is_blank;
+        let read = part.read()?;
+        ending.is_blank &= read.form == Form::Nothing;
+        ending.is_empty_list = read.form == Form::EmptyList;
+        ending.json = match read.form {
+            Form::Json(name) if was_blank => Some(name),
+            Form::Json(_) | Form::Yaml | Form::EmptyList | Form::Nothing => None,
+        };
+        documents.extend(read.documents);
+        if documents.len() > DOCUMENTS_MAX {
+            let line = documents.get(DOCUMENTS_MAX).map_or(1, |it| it.line);
+            return Err(Error { document: part.number, kind: None, line, problem: Problem::TooMany });
+        }
+    }
+    ending.is_line = text.ends_with('\n');
+    let mut marks = text.lines().rev().skip_while(|it| it.trim().is_empty());
+    ending.is_marked = marks.next().is_some_and(is_mark);
+    ending.has_marks = marks.any(is_mark);
+    Ok(Whole { documents, ending })
+}
+
+/// Whether a line is the mark at the end of a document.
+fn is_mark(line: &str) -> bool {
+    line.trim_end() == "..."
+}
+
+/// What one document was.
+#[derive(PartialEq, Eq, Debug)]
+enum Form {
+    /// JSON, of this kind and name.
+    Json(Box<str>),
+    Yaml,
+    /// A list that says that it has no items.
+    EmptyList,
+    /// Nothing, though it takes more than blanks and comments to say so.
+    Nothing,
+}
+
+#[derive(Debug)]
+struct Read<'a> {
+    documents: Vec<Written<'a>>,
+    form: Form,
 }
 
 /// The text of one document.
@@ -179,23 +280,43 @@ fn parts(text: &str) -> Vec<Part<'_>> {
     parts
 }
 
+/// Whether a line says nothing, or nothing but where a document begins or ends.
+fn is_blank(line: &str) -> bool {
+    let line = match line.strip_prefix("---").or_else(|| line.strip_prefix("...")) {
+        Some(rest) if rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']) => rest,
+        Some(_) | None => line,
+    };
+    // A comment needs a space before it only if something else is before it.
+    matches!(
+        line.trim_start_matches('\u{feff}').trim_start_matches([' ', '\t']).chars().next(),
+        None | Some('#' | '\r' | '\n')
+    )
+}
+
 fn separates(line: &str) -> bool {
     line.strip_prefix("---").is_some_and(|it| it.is_empty() || it.starts_with([' ', '\t', '\r', '\n']))
 }
 
 impl<'a> Part<'a> {
-    fn read(self) -> Result<Vec<Written<'a>>, Error> {
+    /// Whether there is nothing but separators and comments, which is found out without a parser: there may be a million
+    /// of such parts.
+    fn is_blank(self) -> bool {
+        self.text.split_inclusive('\n').all(|it| is_blank(it) || it.starts_with('%'))
+    }
+
+    fn read(self) -> Result<Read<'a>, Error> {
         match self.read_json() {
-            Some(objects) => Ok(objects),
+            Some(read) => Ok(read),
             None => self.read_yaml(),
         }
     }
 
     /// The objects of plain JSON. `None` if there is any doubt: YAML has the last word, and the words for what is wrong.
-    fn read_json(self) -> Option<Vec<Written<'a>>> {
+    fn read_json(self) -> Option<Read<'a>> {
         let shape = json::shape(self.text, self.offset)?;
         let header = |shape: &Shape<'_>, list| self.placed(shape.line, Header::of(shape)?, list).ok();
         let whole = header(&shape, None)?;
+        let name = format!("{} {}", whole.kind, whole.name.as_deref().unwrap_or_default());
         let objects = match whole.is_list() {
             false => vec![(whole, shape)],
             true => {
@@ -203,14 +324,15 @@ impl<'a> Part<'a> {
                 items.map(|it| Some((header(&it, Some(&whole))?, it))).collect::<Option<_>>()?
             }
         };
+        let form = if objects.is_empty() { Form::EmptyList } else { Form::Json(name.into()) };
         let read = |(header, shape): (Placed, Shape<'a>)| {
             let (document, unknown) = typed::read(&shape, One(&header));
             self.named(&header, document.ok()?, shape, unknown).ok()
         };
-        objects.into_iter().map(read).collect()
+        Some(Read { documents: objects.into_iter().map(read).collect::<Option<_>>()?, form })
     }
 
-    fn read_yaml(self) -> Result<Vec<Written<'a>>, Error> {
+    fn read_yaml(self) -> Result<Read<'a>, Error> {
         // What it is and how it is written come of one pass, unless something is wrong; then the pass for what it is says so.
         let shape =
             serde_saphyr::with_deserializer_from_str_with_options(self.text, options(), |it| Shape::deserialize(it));
@@ -220,16 +342,20 @@ impl<'a> Part<'a> {
             None => {
                 let header: Option<Spanned<Header>> = serde_saphyr::from_str_with_options(self.text, options())
                     .map_err(|error| self.unreadable(None, &error))?;
-                // Directives, comments and nothing else come before the first document.
-                let Some(header) = header else { return Ok(Vec::new()) };
+                // `null` is no object either.
+                let Some(header) = header else {
+                    return Ok(Read { documents: Vec::new(), form: Form::Nothing });
+                };
                 self.spanned(header, None)?
             }
         };
         if header.is_list() {
-            return self.read_list(&header, shape);
+            let documents = self.read_list(&header, shape)?;
+            let form = if documents.is_empty() { Form::EmptyList } else { Form::Yaml };
+            return Ok(Read { documents, form });
         }
         let document = self.parse(&header, |it| One(&header).deserialize(it))?;
-        Ok(vec![self.written(&header, document, shape)?])
+        Ok(Read { documents: vec![self.written(&header, document, shape)?], form: Form::Yaml })
     }
 
     fn read_list(self, list: &Placed, shape: Shape<'a>) -> Result<Vec<Written<'a>>, Error> {
@@ -237,12 +363,22 @@ impl<'a> Part<'a> {
         struct List {
             items: Option<Vec<Spanned<Header>>>,
         }
-        let shapes = shape.into_items("items").unwrap_or_default();
+        // Without items it was cut, or they are called by another name; one that has none says so (I-1).
+        let line = shape.line.max(1);
+        let Some(shapes) = shape.into_items("items") else {
+            return Err(self.missing(Some(list.kind.clone()), line, "items; a list of nothing says `items: []`"));
+        };
         let found = shapes.iter().map(|it| Some((it.line, Header::of(it)?))).collect::<Option<Vec<_>>>();
         let headers: Result<Vec<Placed>, _> = match found.filter(|it| !it.is_empty()) {
             Some(found) => found.into_iter().map(|(line, it)| self.placed(line, it, Some(list))).collect(),
             None => {
-                let items = self.parse(list, |it| List::deserialize(it))?.items.unwrap_or_default();
+                let Some(items) = self.parse(list, |it| List::deserialize(it))?.items else {
+                    return Err(self.missing(
+                        Some(list.kind.clone()),
+                        line,
+                        "items; a list of nothing says `items: []`",
+                    ));
+                };
                 items.into_iter().map(|it| self.spanned(it, Some(list))).collect()
             }
         };
@@ -313,9 +449,10 @@ impl<'a> Part<'a> {
         let kind = header.map(|it| it.kind.clone());
         // A list may hold anything.
         let open = matches!(kind.as_deref(), Some(it) if it != Secret::KIND && !it.ends_with("List"));
-        let problem = match open {
-            true => Problem::Unreadable(DefaultMessageFormatter.format_message(error).into_owned()),
-            false => unquoted(error).map_or(Problem::Withheld, Problem::Unreadable),
+        let problem = match (unquoted(error), open) {
+            (Some(told), _) => Problem::Unreadable(told),
+            (None, true) => Problem::Unreadable(DefaultMessageFormatter.format_message(error).into_owned()),
+            (None, false) => Problem::Withheld,
         };
         Error { document: self.number, kind, line: self.offset + line, problem }
     }
@@ -325,6 +462,7 @@ impl<'a> Part<'a> {
 /// quote a value.
 fn unquoted(error: &serde_saphyr::Error) -> Option<String> {
     use serde_saphyr::Error as E;
+    let repeats = || format!("its aliases stand for more than {ALIASED_MAX} values: write them out, or use fewer");
     match error {
         E::DuplicateMappingKey { .. } => Some("the same key is there twice".into()),
         E::ExternalMessage { .. }
@@ -334,6 +472,25 @@ fn unquoted(error: &serde_saphyr::Error) -> Option<String> {
         | E::UnexpectedMappingEnd { .. }
         | E::ContainerEndMismatch { .. }
         | E::UnknownAnchor { .. } => Some(DefaultMessageFormatter.format_message(error).into_owned()),
+        E::AliasError { error, .. } | E::WithSnippet { error, .. } => unquoted(error),
+        E::NonFiniteFloat { .. } => Some("a number here is too large".into()),
+        E::MultipleDocuments { .. } => Some("something follows the end of this document".into()),
+        E::AliasReplayCounterOverflow { .. }
+        | E::AliasReplayLimitExceeded { .. }
+        | E::AliasExpansionLimitExceeded { .. }
+        | E::AliasReplayStackDepthExceeded { .. } => Some(repeats()),
+        E::Budget { breach, .. } => Some(match breach {
+            BudgetBreach::Depth { .. } => format!("its values lie within each other more than {DEPTH_MAX} deep"),
+            BudgetBreach::ScalarBytes { .. } => format!("its values hold more than {TEXT_MAX} bytes"),
+            BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
+                format!("it holds more than {VALUES_MAX} values: make several files of it")
+            }
+            BudgetBreach::Aliases { .. }
+            | BudgetBreach::Anchors { .. }
+            | BudgetBreach::AliasAnchorRatio { .. }
+            | BudgetBreach::MergeKeys { .. } => repeats(),
+            _ => "it asks more of the reader than a manifest needs".into(),
+        }),
         _ => None,
     }
 }
@@ -392,8 +549,21 @@ impl Placed {
 }
 
 /// As `kubectl` reads: YAML 1.1. No error quotes the text around it, for that may be a secret (I-12).
+///
+/// A few bytes must not make much work: aliases can repeat each other, and what lies deep needs a stack.
 fn options() -> Options {
-    serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false }
+    serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_depth: DEPTH_MAX,
+            max_nodes: VALUES_MAX,
+            max_events: 4 * VALUES_MAX,
+            max_total_scalar_bytes: TEXT_MAX,
+            max_recorded_anchor_events: 2 * VALUES_MAX,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED_MAX },
+    }
 }
 
 /// Reads one object as what its header says it is.

@@ -19,7 +19,10 @@ use std::{
     fmt,
     sync::Arc,
 };
-use windlass_core::ids::{ObjectName, PodUid};
+use windlass_core::{
+    ids::{ObjectName, PodUid},
+    reason::Reason,
+};
 
 /// An object of any kind that is kept.
 #[derive(Clone, PartialEq)]
@@ -171,7 +174,9 @@ pub struct Memory {
     objects: BTreeMap<Reference, Entry>,
     failures: BTreeMap<Reference, Arc<str>>,
     /// What immutable objects have become meanwhile: something else, or nothing.
-    hidden: BTreeMap<Reference, Option<Object>>,
+    hidden: BTreeMap<ObjectName, (Reference, Option<Object>)>,
+    /// Why claims have no volume yet, as whoever makes volumes says.
+    pending: BTreeMap<Reference, Reason>,
     dependents: Dependents,
     /// Whether objects that exist may not have been put yet.
     partial: bool,
@@ -204,6 +209,7 @@ impl Memory {
             objects: BTreeMap::new(),
             failures: BTreeMap::new(),
             hidden: BTreeMap::new(),
+            pending: BTreeMap::new(),
             dependents: Dependents::default(),
             partial: false,
         }
@@ -233,16 +239,21 @@ impl Memory {
         }
     }
 
+    /// Whether objects may still come that were not told of.
+    pub fn is_partial(&self) -> bool {
+        self.partial
+    }
+
     /// The object is now this. Answers the pods to resolve again: none if it was this already.
     pub fn put(&mut self, object: Object) -> Vec<PodUid> {
         let reference = object.reference();
         let failed = self.failures.remove(&reference).is_some();
         if self.objects.get(&reference).is_some_and(|it| it.object == object) && !failed {
-            self.hidden.remove(&reference);
+            self.hidden.remove(&ObjectName::from(&reference));
             return Vec::new();
         }
         if self.is_pinned(&reference) {
-            self.hidden.insert(reference.clone(), Some(object));
+            self.hidden.insert(ObjectName::from(&reference), (reference.clone(), Some(object)));
             return if failed { self.dependents.of(&ObjectName::from(&reference)) } else { Vec::new() };
         }
         let version = object.version(self.key);
@@ -254,7 +265,7 @@ impl Memory {
     pub fn remove(&mut self, reference: &Reference) -> Vec<PodUid> {
         let failed = self.failures.remove(reference).is_some();
         if self.is_pinned(reference) {
-            self.hidden.insert(reference.clone(), None);
+            self.hidden.insert(ObjectName::from(reference), (reference.clone(), None));
             return if failed { self.dependents.of(&ObjectName::from(reference)) } else { Vec::new() };
         }
         if self.objects.remove(reference).is_none() && !failed {
@@ -270,6 +281,19 @@ impl Memory {
         }
         self.failures.insert(reference.clone(), text.into());
         self.dependents.of(&ObjectName::from(reference))
+    }
+
+    /// Says why a claim has no volume yet, or that nobody says anything of that. Answers the pods to resolve again: none if
+    /// that was said already.
+    pub fn set_pending(&mut self, claim: &Reference, why: Option<Reason>) -> Vec<PodUid> {
+        if self.pending.get(claim) == why.as_ref() {
+            return Vec::new();
+        }
+        match why {
+            Some(why) => self.pending.insert(claim.clone(), why),
+            None => self.pending.remove(claim),
+        };
+        self.dependents.of(&ObjectName::from(claim))
     }
 
     /// Any object, as it was last known.
@@ -288,14 +312,17 @@ impl Memory {
 
     /// The pod turned out to use these objects, and no longer what it used before.
     pub fn set_uses(&mut self, pod: &PodUid, objects: &[ObjectName]) {
-        self.dependents.set(pod, objects);
-        let free = |it: &&Reference| self.dependents.of(&ObjectName::from(*it)).is_empty();
-        let free: Vec<Reference> = self.hidden.keys().filter(free).cloned().collect();
-        for reference in free {
-            match self.hidden.remove(&reference).flatten() {
-                Some(object) => self.put(object),
-                None => self.remove(&reference),
-            };
+        let before = self.dependents.set(pod, objects);
+        // Only what the pod has let go of can be free by now (I-9).
+        for name in before.iter().filter(|it| self.hidden.contains_key(*it)).cloned().collect::<Vec<_>>() {
+            if !self.dependents.of(&name).is_empty() {
+                continue;
+            }
+            match self.hidden.remove(&name) {
+                Some((_, Some(object))) => _ = self.put(object),
+                Some((reference, None)) => _ = self.remove(&reference),
+                None => {}
+            }
         }
     }
 
@@ -320,6 +347,18 @@ impl Memory {
             Lookup::Absent => Lookup::Absent,
             Lookup::Unavailable(text) => Lookup::Unavailable(text),
         }
+    }
+
+    /// The claims there are.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = (&Reference, &Arc<PersistentVolumeClaim>)> {
+        let from = self.objects.range(Reference::new(Kind::Claim, "", "")..);
+        let of_kind = from.take_while(|(reference, _)| reference.kind() == Kind::Claim);
+        of_kind.filter_map(|(at, it)| if let Object::Claim(it) = &it.object { Some((at, it)) } else { None })
+    }
+
+    /// The objects that a pod uses or waits for.
+    pub(crate) fn uses(&self, pod: &PodUid) -> &[ObjectName] {
+        self.dependents.objects.get(pod).map_or(&[], |it| it)
     }
 
     /// The storage classes there are.
@@ -358,6 +397,10 @@ impl Objects for Memory {
             (None, None) => self.missing(object),
         }
     }
+
+    fn pending(&self, claim: &Reference) -> Option<Reason> {
+        self.pending.get(claim).cloned()
+    }
 }
 
 /// The way back from an object to the pods that use it or wait for it.
@@ -368,9 +411,9 @@ pub struct Dependents {
 }
 
 impl Dependents {
-    /// The pod uses these objects, and no longer what it used before.
-    pub fn set(&mut self, pod: &PodUid, depends_on: &[ObjectName]) {
-        self.remove(pod);
+    /// The pod uses these objects, and no longer what it used before, which is answered.
+    pub fn set(&mut self, pod: &PodUid, depends_on: &[ObjectName]) -> Box<[ObjectName]> {
+        let before = self.remove(pod);
         // Names are shared by all pods that use the object.
         let names = depends_on.iter().map(|object| {
             let object = self.pods.get_key_value(object).map_or(object, |(object, _)| object).clone();
@@ -381,18 +424,21 @@ impl Dependents {
         if !names.is_empty() {
             self.objects.insert(pod.clone(), names);
         }
+        before
     }
 
-    /// The pod is gone.
-    pub fn remove(&mut self, pod: &PodUid) {
-        for object in self.objects.remove(pod).unwrap_or_default() {
-            if let Some(pods) = self.pods.get_mut(&object) {
+    /// The pod is gone. Answers what it used.
+    pub fn remove(&mut self, pod: &PodUid) -> Box<[ObjectName]> {
+        let used = self.objects.remove(pod).unwrap_or_default();
+        for object in &used {
+            if let Some(pods) = self.pods.get_mut(object) {
                 pods.remove(pod);
                 if pods.is_empty() {
-                    self.pods.remove(&object);
+                    self.pods.remove(object);
                 }
             }
         }
+        used
     }
 
     /// The pods that use this object, in order.
@@ -558,7 +604,7 @@ mod tests {
                     prop_assert_eq!(dependents.of(&object), expected);
                 }
             }
-            model.keys().for_each(|pod| dependents.remove(pod));
+            model.keys().for_each(|pod| drop(dependents.remove(pod)));
             prop_assert!(dependents.pods.is_empty() && dependents.objects.is_empty(), "nothing is left");
         }
     }

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    panic::{self, AssertUnwindSafe},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, mpsc::Sender},
     time::{Duration, Instant},
@@ -9,10 +10,10 @@ use std::{
 
 use k8s_openapi::api::core::v1 as api;
 use rustix::fd::OwnedFd;
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::{broadcast, oneshot, watch};
 use windlass_core::{
-    answer::{InUse, PodStatus},
-    event::{Containers, Goal, Place},
+    answer::{self, InUse, PodStatus},
+    event::{Containers, Goal, Hold, Place},
     ids::{DriverName, OuterName, PodUid, VolumeId, WaiterId},
     notice::Verdict,
     operation::Proof,
@@ -23,6 +24,8 @@ use windlass_core::{
 use windlass_linux::{
     abilities::Abilities,
     name::{self, Name},
+    safe_path,
+    whole_file::{self, Survives},
     workers::{Counts, Lane, Workers},
 };
 
@@ -33,7 +36,7 @@ use crate::{
     executor::Executor,
     measuring::{self, Asked, Questions},
     memory::Object,
-    objects::Reference,
+    objects::{Kind, Reference},
     packed::Packed,
     plugin::{Attributes, Made},
     resolve::{self},
@@ -41,40 +44,104 @@ use crate::{
     view,
 };
 
+mod lock;
 mod start;
 
-pub(crate) use start::random;
-pub use start::{Builder, Holder, Report, StartError};
-pub use windlass_core::answer::WaitError;
+pub use start::{Builder, DELETE_DELAY_DEFAULT, Holder, Report, StartError};
+pub(crate) use start::{random, said};
 
 /// The volumes of one node. Cheap to clone; the last clone that goes ends the work and leaves the volumes mounted.
 ///
-/// Nothing here blocks, and what is to be awaited can be awaited on any runtime.
+/// Nothing here blocks, and what is to be awaited can be awaited on any runtime. Once the node has [`Ended`], every question
+/// is answered with that error, never as if nothing were here; what only tells it something, such as [`Node::remove_pod`], is
+/// without effect.
 #[derive(Clone)]
 pub struct Node(Arc<Inner>);
 
 struct Inner {
     inbox: Sender<Message>,
-    changes: broadcast::Sender<Change>,
+    /// Weak: when the drive has ended, so have the streams of changes.
+    changes: broadcast::WeakSender<Change>,
+    /// How the drive ended, once it has.
+    ended: watch::Receiver<Option<Ended>>,
     /// Has heard everything since the start, for the first who listens.
     first: Mutex<Option<broadcast::Receiver<Change>>>,
     workers: Workers,
     executor: Arc<Executor>,
+    /// windlass's own directory.
+    notes: safe_path::Place,
     /// How full volumes are, as far as that was asked and not answered yet.
     questions: Arc<Questions>,
     /// Written to when the node goes, to end the thread that waits for the kernel.
     wake: Arc<OwnedFd>,
 }
 
+/// Why a node answers nothing any more. Its volumes stay as they are.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Ended {
+    /// Somebody stopped it.
+    #[error("the node was stopped and answers nothing any more; its volumes stay as they are")]
+    Stopped,
+    /// The thread that decides broke off.
+    #[error(
+        "the engine of the node broke off: {text}; this is a defect of windlass. Volumes stay as they are, and the next \
+         start takes them over"
+    )]
+    Broken {
+        /// What it said last.
+        text: Arc<str>,
+    },
+}
+
+/// Why a wait did not end well.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WaitError {
+    /// The volumes are not as they were waited for, in the kubelet's words.
+    #[error(transparent)]
+    Volumes(#[from] answer::WaitError),
+    /// The node has ended, so nothing is known any more.
+    #[error(transparent)]
+    Ended(#[from] Ended),
+    /// No volume of the pod is left, but something in its directory is in the way that is not windlass's to remove.
+    #[error("the pod's volumes are gone, but not its directory: {text}")]
+    Leftover {
+        /// What is in the way.
+        text: Arc<str>,
+    },
+}
+
 /// Why a pod was not taken. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PodError {
+    /// The node has ended.
+    #[error(transparent)]
+    Ended(#[from] Ended),
     /// It lacks what every pod has.
     #[error(transparent)]
     Incomplete(#[from] resolve::Error),
     /// Its UID cannot be the name of a directory.
     #[error(transparent)]
     Name(#[from] name::Error),
+}
+
+/// A source keeps no more than this.
+const NOTE_MAX: usize = 8 << 20;
+
+/// Why a pod was not deleted. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeleteError {
+    /// Nobody knows it, and nothing of it is here.
+    #[error("there is no such pod")]
+    Unknown,
+    /// It is to be on this node.
+    #[error("the pod is wanted: it goes when its manifest is removed")]
+    Wanted,
+    /// It is not known yet whether it is.
+    #[error("it is not known yet whether the pod is wanted: not everything has been read since the start")]
+    NotReady,
+    /// The node has ended.
+    #[error(transparent)]
+    Ended(#[from] Ended),
 }
 
 /// A volume as a container may have it.
@@ -114,13 +181,17 @@ pub enum Change {
         pod: PodUid,
         /// `namespace/name`; its UID, if that is all that is known of it.
         name: Arc<str>,
+        /// One of its volumes could not be looked up, or cannot be what the pod says.
+        unresolved: bool,
     },
     /// A volume was mounted, and with it all that the pod has.
     PodMounted(PodUid),
     /// What a pod's owner should know, in the kubelet's words.
     Event(tell::Event),
-    /// Nothing of this pod is left.
+    /// Nothing of this pod is left: no volume, no record, no directory.
     PodReleased(PodUid),
+    /// Nothing is left either of the volumes that this pod alone had.
+    VolumesReleased(PodUid),
     /// A CSI driver came, came again, or went.
     Driver {
         /// Its name.
@@ -130,6 +201,11 @@ pub enum Change {
     },
     /// A CSI driver that is registered was started again: whatever waits for it is tried at once.
     DriverBack {
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// Nobody takes calls any more at the socket of a CSI driver that is registered.
+    DriverUnreachable {
         /// Its name.
         name: Arc<str>,
     },
@@ -144,8 +220,22 @@ pub enum Change {
         claim: Arc<str>,
         /// Whether somebody should look.
         tone: tell::Tone,
+        /// What Kubernetes' controllers call it, for example `ProvisioningFailed`.
+        reason: &'static str,
         /// What became of it.
         text: Arc<str>,
+    },
+    /// A process that had this node's directories was killed and hangs in the kernel, so they were taken over from it.
+    TookOver {
+        /// Its number.
+        process: u32,
+        /// At how many places it may still be at work. They are left alone until it is gone; everything else goes on.
+        places: usize,
+    },
+    /// A claim, what was made for it, or how that stands is another than before.
+    ClaimChanged {
+        /// `namespace/name`.
+        claim: Arc<str>,
     },
     /// What was found at start is known.
     Synced,
@@ -180,6 +270,73 @@ pub enum Change {
     },
     /// The listener was too slow, and this many changes are lost to it.
     Missed(u64),
+}
+
+/// What becomes of the volume of a claim that is deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deleted {
+    /// Its driver is asked to delete it; [`Node::show_claim`] tells how that goes.
+    Deleting {
+        /// The volume; `None` if it may have been made, and is found out first.
+        volume: Option<String>,
+    },
+    /// Its class keeps volumes (`reclaimPolicy: Retain`): it is forgotten, and stays with its driver.
+    Released {
+        /// The volume.
+        volume: String,
+    },
+}
+
+/// Why the volume of a claim is not deleted. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClaimRefusal {
+    /// There is nothing to delete.
+    #[error("there is no claim {claim}, and no volume is kept that was made for it")]
+    Unknown {
+        /// `namespace/name`.
+        claim: String,
+    },
+    /// Somebody wants it.
+    #[error("claim {claim} is still there: take its manifest away first")]
+    StillThere {
+        /// `namespace/name`.
+        claim: String,
+    },
+    /// Something has it.
+    #[error("volume {volume} of claim {claim} is still in use by {}: remove what uses it first", users(pods))]
+    InUse {
+        /// `namespace/name`.
+        claim: String,
+        /// The volume.
+        volume: String,
+        /// The pods that have it, or may have it.
+        pods: Vec<String>,
+    },
+    /// Whether the claim is there is not known.
+    #[error(
+        "not all manifests could be read as they are now, so whether claim {claim} is there is not known: mend them first"
+    )]
+    SourceIncomplete {
+        /// `namespace/name`.
+        claim: String,
+    },
+    /// Something else is being done about it.
+    #[error("something is being done about the volume of claim {claim}: try again in a moment")]
+    Busy {
+        /// `namespace/name`.
+        claim: String,
+    },
+    /// Nobody is there to do it.
+    #[error(transparent)]
+    Ended(#[from] Ended),
+}
+
+fn users(pods: &[String]) -> String {
+    match pods {
+        [] => "this node".into(),
+        [pod] => format!("pod {pod}"),
+        pods => format!("pods {}", pods.join(", ")),
+    }
 }
 
 /// Why a volume of a pod is not settled.
@@ -248,6 +405,7 @@ impl Node {
     pub(crate) fn add_packed(&self, pod: Arc<api::Pod>, packed: Packed) -> Result<PodUid, PodError> {
         let (uid, _, _) = resolve::identify(&pod)?;
         Name::new("metadata.uid", uid.as_str())?;
+        self.check()?;
         let added = uid.clone();
         self.send(move |drive| drive.add_pod(&added, packed, &pod));
         Ok(uid)
@@ -276,7 +434,59 @@ impl Node {
     /// found on disk of other pods is taken away from now on, and nothing is before (I-1); a config map or secret that was
     /// not given does not exist.
     pub fn complete(&self) {
-        self.send(Drive::complete);
+        self.complete_holding(Duration::ZERO);
+    }
+
+    /// As [`Node::complete`], of pods that come from where something can be missing by accident. What is found on disk of
+    /// other pods, and volumes of these pods that they do not name, is shown as held and stays for this long: it is taken
+    /// away then, and before that only by [`Node::delete_pod`] (I-1).
+    pub fn complete_holding(&self, orphan_delay: Duration) {
+        self.send(move |drive| drive.complete(orphan_delay));
+    }
+
+    /// It cannot be told whether this pod is to be on this node: what is here of it stays, for this long if that is a matter
+    /// of time.
+    pub(crate) fn hold_pod(&self, pod: &PodUid, hold: Hold) {
+        let pod = pod.clone();
+        self.send(move |drive| drive.hold_pod(&pod, hold));
+    }
+
+    /// Something cannot be read that may name further pods: what was held before is not taken away meanwhile.
+    pub(crate) fn doubt(&self, doubt: Option<Arc<str>>) {
+        self.send(move |drive| drive.doubt(doubt));
+    }
+
+    /// What a source has kept under this name; `None` if that is nothing, or cannot be read.
+    pub(crate) fn kept(&self, name: &str) -> Option<Vec<u8>> {
+        let name = Name::new("note", name).ok()?;
+        whole_file::read(&self.0.notes, &name, NOTE_MAX).ok().flatten()
+    }
+
+    /// Keeps this for the next start, in place of what was kept under this name. This blocks.
+    pub(crate) fn keep(&self, name: &str, contents: &[u8]) {
+        let Ok(name) = Name::new("note", name) else { return };
+        if let Err(error) = whole_file::write(&self.0.notes, &name, contents, Survives::PowerLoss) {
+            let text = format!(
+                "who is in force among manifests that are in conflict is not kept: {}",
+                crate::plugin::chain(&error)
+            );
+            if let Some(changes) = self.0.changes.upgrade() {
+                let _ = changes.send(Change::Damaged { text: text.into() });
+            }
+        }
+    }
+
+    /// Takes a pod away at once that nobody names and that is held because that may be an accident.
+    pub async fn delete_pod(&self, pod: &PodUid) -> Result<(), DeleteError> {
+        let pod = pod.clone();
+        self.ask(move |drive| drive.delete_pod(&pod)).await?
+    }
+
+    /// Takes volumes of a pod away at once that it had before the start, does not name, and that are held because that may be
+    /// an accident. `false` if there are none.
+    pub async fn delete_orphans(&self, pod: &PodUid) -> Result<bool, Ended> {
+        let pod = pod.clone();
+        self.ask(move |drive| drive.delete_orphans(&pod)).await
     }
 
     /// An object appeared or changed. Exactly the volumes that use it are looked at. The API server's defaults are filled
@@ -303,7 +513,7 @@ impl Node {
     pub async fn ready(&self, pod: &PodUid) -> Result<Vec<Volume>, WaitError> {
         loop {
             self.wait(pod, Goal::MountedAtLast, None).await?;
-            if let Ok(volumes) = self.look(pod).await {
+            if let Ok(volumes) = self.look(pod).await? {
                 return Ok(volumes);
             }
         }
@@ -315,28 +525,42 @@ impl Node {
         let began = Instant::now();
         loop {
             self.wait(pod, Goal::Mounted, Some(within.saturating_sub(began.elapsed()))).await?;
-            if let Ok(volumes) = self.look(pod).await {
+            if let Ok(volumes) = self.look(pod).await? {
                 return Ok(volumes);
             }
         }
     }
 
-    /// Waits until no volume of the pod is left here, not even in doubt. The pod's empty directory goes a moment later.
+    /// Waits until nothing of the pod is left here, not even in doubt: no volume, no record, no directory. A volume that it
+    /// shared, or that has to be unstaged, detached or deleted, may still be on this node ([`Node::released`]).
     pub async fn gone(&self, pod: &PodUid) -> Result<(), WaitError> {
         self.wait(pod, Goal::Gone, None).await
     }
 
-    /// The volumes of the pod that are mounted now. Each was looked at: the mount that is there is the one that windlass
-    /// made (I-4), and one that is not is left out and mounted again.
-    pub async fn volumes(&self, pod: &PodUid) -> Vec<Volume> {
-        self.look(pod).await.unwrap_or_else(|proven| proven)
+    /// Waits until nothing of the pod is left here, nor of the volumes that it alone had: they are unstaged, detached by this
+    /// node if it attached them, and deleted if they are to be.
+    pub async fn released(&self, pod: &PodUid) -> Result<(), WaitError> {
+        self.gone(pod).await?;
+        let (sender, receiver) = oneshot::channel();
+        let uid = pod.clone();
+        self.send(move |drive| drive.wait_released(&uid, sender));
+        match receiver.await {
+            Ok(result) => result,
+            Err(_) => Err(self.ended().await.into()),
+        }
     }
 
-    /// All volumes of a pod that should be mounted; as an error only some of them, if the others are not what they were.
-    /// The engine knows of those by then.
-    async fn look(&self, pod: &PodUid) -> Result<Vec<Volume>, Vec<Volume>> {
+    /// The volumes of the pod that are mounted now. Each was looked at: the mount that is there is the one that windlass
+    /// made (I-4), and one that is not is left out and mounted again.
+    pub async fn volumes(&self, pod: &PodUid) -> Result<Vec<Volume>, Ended> {
+        Ok(self.look(pod).await?.unwrap_or_else(|proven| proven))
+    }
+
+    /// All volumes of a pod that should be mounted; as the inner error only some of them, if the others are not what they
+    /// were. The engine knows of those by then.
+    async fn look(&self, pod: &PodUid) -> Result<Result<Vec<Volume>, Vec<Volume>>, Ended> {
         let uid = pod.clone();
-        let Some(handed) = self.ask(move |drive| drive.hand_out(&uid)).await else { return Err(Vec::new()) };
+        let handed = self.ask(move |drive| drive.hand_out(&uid)).await?;
         let count = handed.len();
         let (executor, inbox) = (self.0.executor.clone(), self.0.inbox.clone());
         let (sender, receiver) = oneshot::channel();
@@ -348,30 +572,30 @@ impl Node {
             Ok(_) => receiver.await.unwrap_or_default(),
             Err(_) => Vec::new(),
         };
-        if proven.len() == count { Ok(proven) } else { Err(proven) }
+        Ok(if proven.len() == count { Ok(proven) } else { Err(proven) })
     }
 
     /// How full the volumes of the pod are that are mounted now, by name; as an error why that is not known. Waits for
     /// all of them, and for one that hangs for as long as it does: [`Node::ask_statistics`] leaves that to the caller.
-    pub async fn statistics(&self, pod: &PodUid) -> Vec<(OuterName, measuring::Answer)> {
+    pub async fn statistics(&self, pod: &PodUid) -> Result<Vec<(OuterName, measuring::Answer)>, Ended> {
         let mut all = Vec::new();
-        for (name, asked) in self.ask_statistics(pod).await {
+        for (name, asked) in self.ask_statistics(pod).await? {
             all.push((name, asked.answer().await));
         }
-        all
+        Ok(all)
     }
 
     /// Asks how full the volumes of the pod are that are mounted now. Each is asked on a thread of its own, so that one
     /// that hangs holds up no other, and the answers can be awaited for as long as the caller likes.
-    pub async fn ask_statistics(&self, pod: &PodUid) -> Vec<(OuterName, Asked)> {
+    pub async fn ask_statistics(&self, pod: &PodUid) -> Result<Vec<(OuterName, Asked)>, Ended> {
         let uid = pod.clone();
-        let mounted = self.ask(move |drive| drive.measurable(&uid)).await.unwrap_or_default();
+        let mounted = self.ask(move |drive| drive.measurable(&uid)).await?;
         let asked = mounted.into_iter().map(|(name, want, made)| {
             let (executor, volume) = (self.0.executor.clone(), want.detail.volume.clone());
             let question = move || executor.statistics(&want, &made).map_err(|failure| failure.to_string());
             (name, self.0.questions.ask(&self.0.workers, &volume, pod, question))
         });
-        asked.collect()
+        Ok(asked.collect())
     }
 
     /// The CSI drivers that are registered, by name.
@@ -386,96 +610,159 @@ impl Node {
         self.send(move |drive| drive.republish(&pod));
     }
 
+    /// Tries at once what failed and waits for its next try: of a pod, or of one volume of it by the pod's name for it; of
+    /// everything if no pod is given. Says what that is.
+    pub async fn retry(&self, pod: Option<&PodUid>, volume: Option<&str>) -> Result<Vec<view::Retried>, Ended> {
+        let (uid, volume) = (pod.cloned(), volume.map(ToOwned::to_owned));
+        self.ask(move |drive| drive.retry(uid.as_ref(), volume.as_deref())).await
+    }
+
+    /// Whether what was on disk at the start is known.
+    pub async fn is_synced(&self) -> Result<bool, Ended> {
+        self.ask(|drive| drive.engine.states_synced()).await
+    }
+
     /// The groups that the pod's volumes bring besides its own (E-37).
-    pub async fn groups(&self, pod: &PodUid) -> Vec<i64> {
+    pub async fn groups(&self, pod: &PodUid) -> Result<Vec<i64>, Ended> {
         let uid = pod.clone();
-        self.ask(move |drive| drive.engine.extra_groups(&uid)).await.unwrap_or_default()
+        self.ask(move |drive| drive.engine.extra_groups(&uid)).await
     }
 
     /// How the pod's volumes stand; `None` if the pod is not known.
-    pub async fn status(&self, pod: &PodUid) -> Option<PodStatus> {
+    pub async fn status(&self, pod: &PodUid) -> Result<Option<PodStatus>, Ended> {
         let uid = pod.clone();
-        self.ask(move |drive| drive.engine.pod_status(&uid)).await.flatten()
+        self.ask(move |drive| drive.engine.pod_status(&uid)).await
     }
 
     /// Why volumes of the pod are not settled, those that are left out (I-7).
-    pub async fn explain(&self, pod: &PodUid) -> Vec<Explanation> {
+    pub async fn explain(&self, pod: &PodUid) -> Result<Vec<Explanation>, Ended> {
         let uid = pod.clone();
         let explained = self.ask(move |drive| {
+            drive.tell_turns(Some(&uid));
             let names = drive.volume_names(&uid).into_iter();
-            let all = names.map(|volume| Explanation { reasons: drive.engine.explain(&uid, &volume), volume });
+            let all = names.map(|volume| Explanation { reasons: drive.explain(&uid, &volume), volume });
             all.filter(|it| !it.reasons.is_empty()).collect()
         });
-        explained.await.unwrap_or_default()
+        explained.await
     }
 
     /// A pod as it was given, with the API server's defaults; `None` if it is not known.
-    pub async fn pod(&self, pod: &PodUid) -> Option<Arc<api::Pod>> {
+    pub async fn pod(&self, pod: &PodUid) -> Result<Option<Arc<api::Pod>>, Ended> {
         let uid = pod.clone();
-        self.ask(move |drive| drive.pod(&uid)).await.flatten()
+        self.ask(move |drive| drive.pod(&uid)).await
     }
 
     /// A pod and its volumes as they are shown; `None` if it is not known and nothing of it is here.
-    pub async fn show_pod(&self, pod: &PodUid) -> Option<view::Pod> {
+    pub async fn show_pod(&self, pod: &PodUid) -> Result<Option<view::Pod>, Ended> {
         let uid = pod.clone();
-        self.ask(move |drive| drive.show_pod(&uid)).await.flatten()
+        self.ask(move |drive| {
+            drive.tell_turns(Some(&uid));
+            drive.show_pod(&uid)
+        })
+        .await
+    }
+
+    /// The pods of this name as they are shown: mostly one, and more while an earlier one of the same name goes. Costs what
+    /// those cost, however many others there are (I-9).
+    pub async fn show_pods_named(&self, namespace: &str, name: &str) -> Result<Vec<view::Pod>, Ended> {
+        let name = format!("{namespace}/{name}");
+        self.ask(move |drive| {
+            let uids = drive.pods_named(&name);
+            uids.iter().for_each(|it| drive.tell_turns(Some(it)));
+            uids.iter().filter_map(|it| drive.show_pod(it)).collect()
+        })
+        .await
     }
 
     /// All pods as they are shown, sorted by namespace and name.
-    pub async fn show_pods(&self) -> Vec<view::Pod> {
-        self.ask(|drive| drive.show_pods()).await.unwrap_or_default()
+    pub async fn show_pods(&self) -> Result<Vec<view::Pod>, Ended> {
+        self.ask(|drive| {
+            drive.tell_turns(None);
+            drive.show_pods()
+        })
+        .await
     }
 
     /// These pods as they are shown, in this order, each as by [`Node::show_pod`]: many cost little more than one.
-    pub async fn show_each(&self, pods: Vec<PodUid>) -> Vec<Option<view::Pod>> {
-        let count = pods.len();
-        let shown = self.ask(move |drive| pods.iter().map(|it| drive.show_pod(it)).collect::<Vec<_>>()).await;
-        shown.unwrap_or_else(|| vec![None; count])
+    pub async fn show_each(&self, pods: Vec<PodUid>) -> Result<Vec<Option<view::Pod>>, Ended> {
+        let show = |drive: &mut Drive, it: &PodUid| {
+            drive.tell_turns(Some(it));
+            drive.show_pod(it)
+        };
+        self.ask(move |drive| pods.iter().map(|it| show(drive, it)).collect()).await
     }
 
     /// A volume as it is shown; `None` if nobody wants it and nothing of it is here.
-    pub async fn show_volume(&self, volume: &VolumeId) -> Option<view::Volume> {
+    pub async fn show_volume(&self, volume: &VolumeId) -> Result<Option<view::Volume>, Ended> {
         let id = volume.clone();
-        self.ask(move |drive| drive.show_volume(&id)).await.flatten()
+        self.ask(move |drive| drive.show_volume(&id)).await
     }
 
     /// All volumes as they are shown, sorted by name.
-    pub async fn show_volumes(&self) -> Vec<view::Volume> {
-        self.ask(|drive| drive.show_volumes()).await.unwrap_or_default()
+    pub async fn show_volumes(&self) -> Result<Vec<view::Volume>, Ended> {
+        self.ask(|drive| {
+            drive.tell_turns(None);
+            drive.show_volumes()
+        })
+        .await
     }
 
     /// The CSI drivers that are registered, those that volumes wait for, and those that something is set for, as they are
     /// shown, sorted by name.
-    pub async fn show_drivers(&self) -> Vec<view::Driver> {
-        self.ask(|drive| drive.show_drivers(None)).await.unwrap_or_default()
+    pub async fn show_drivers(&self) -> Result<Vec<view::Driver>, Ended> {
+        self.ask(|drive| drive.show_drivers(None)).await
     }
 
     /// One driver as it is shown; `None` if [`Node::show_drivers`] would leave it out.
-    pub async fn show_driver(&self, name: &str) -> Option<view::Driver> {
+    pub async fn show_driver(&self, name: &str) -> Result<Option<view::Driver>, Ended> {
         let name = name.to_owned();
-        self.ask(move |drive| drive.show_drivers(Some(&name)).pop()).await.flatten()
+        self.ask(move |drive| drive.show_drivers(Some(&name)).pop()).await
     }
 
     /// The CSI drivers that these volumes are of, in this order; `None` for a volume that is of none, or is not here.
-    pub async fn drivers_of(&self, volumes: Vec<VolumeId>) -> Vec<Option<DriverName>> {
-        let count = volumes.len();
-        let drivers = self.ask(move |drive| volumes.iter().map(|it| drive.engine.driver_of(it).cloned()).collect());
-        drivers.await.unwrap_or_else(|| vec![None; count])
+    pub async fn drivers_of(&self, volumes: Vec<VolumeId>) -> Result<Vec<Option<DriverName>>, Ended> {
+        self.ask(move |drive| volumes.iter().map(|it| drive.engine.driver_of(it).cloned()).collect()).await
+    }
+
+    /// All claims as they are shown, also what was made for those that are gone, sorted by namespace and name.
+    pub async fn show_claims(&self) -> Result<Vec<view::Claim>, Ended> {
+        self.ask(|drive| drive.show_claims()).await
+    }
+
+    /// A claim as it is shown; `None` if it is not there and nothing is kept that was made for it.
+    pub async fn show_claim(&self, namespace: &str, name: &str) -> Result<Option<view::Claim>, Ended> {
+        let claim = Reference::new(Kind::Claim, namespace, name);
+        self.ask(move |drive| drive.show_one_claim(&claim)).await
+    }
+
+    /// Has the volume deleted now that was made for a claim that is gone: without waiting until its time has come
+    /// ([`Builder::delete_delay`]), and also if nobody saw that the claim went.
+    pub async fn delete_claim(&self, namespace: &str, name: &str) -> Result<Deleted, ClaimRefusal> {
+        let claim = Reference::new(Kind::Claim, namespace, name);
+        self.ask(move |drive| drive.delete_claim(&claim)).await?
     }
 
     /// The operations that run, oldest first, as they are shown.
-    pub async fn show_operations(&self) -> Vec<view::Operation> {
-        self.ask(|drive| drive.show_operations()).await.unwrap_or_default()
+    pub async fn show_operations(&self) -> Result<Vec<view::Operation>, Ended> {
+        self.ask(|drive| {
+            drive.tell_turns(None);
+            drive.show_operations()
+        })
+        .await
     }
 
-    /// Everything, at one moment; `None` once the node has stopped.
-    pub async fn snapshot(&self) -> Option<Snapshot> {
-        self.ask(|drive| drive.engine.snapshot()).await
+    /// Everything, at one moment.
+    pub async fn snapshot(&self) -> Result<Snapshot, Ended> {
+        self.ask(|drive| {
+            drive.tell_turns(None);
+            drive.engine.snapshot()
+        })
+        .await
     }
 
     /// The volumes in use on this node; `None` while that is not known yet.
-    pub async fn volumes_in_use(&self) -> Option<InUse> {
-        self.ask(|drive| drive.engine.volumes_in_use()).await.flatten()
+    pub async fn volumes_in_use(&self) -> Result<Option<InUse>, Ended> {
+        self.ask(|drive| drive.engine.volumes_in_use()).await
     }
 
     /// The set of volumes in use of this version, or a later one, is stored where whoever attaches volumes reads it
@@ -496,7 +783,9 @@ impl Node {
 
     /// All that happens from now on.
     pub fn changes(&self) -> Changes {
-        Changes(self.0.changes.subscribe())
+        // Of a node that has ended nothing is to be heard.
+        let changes = self.0.changes.upgrade().unwrap_or_else(|| broadcast::Sender::new(1));
+        Changes(changes.subscribe())
     }
 
     /// All that has happened since the start, and happens from now on. Only for the first who asks.
@@ -506,10 +795,44 @@ impl Node {
 
     /// Ends in order: begins nothing more, waits at most this long for what runs, and leaves all volumes mounted. Returns
     /// how many operations still ran; the next start recovers from them.
-    pub async fn stop(self, within: Duration) -> usize {
+    pub async fn stop(self, within: Duration) -> Result<usize, Ended> {
         let (sender, receiver) = oneshot::channel();
         self.send(move |drive| drive.stop(within, Some(sender)));
-        receiver.await.unwrap_or_default()
+        match receiver.await {
+            Ok(running) => Ok(running),
+            Err(_) => Err(self.ended().await),
+        }
+    }
+
+    /// Waits until the node has ended, and says how.
+    pub async fn ended(&self) -> Ended {
+        let mut ended = self.0.ended.clone();
+        match ended.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(ended)) => ended.clone(),
+            // Whoever would say it says it last of all, so this does not happen.
+            Ok(None) | Err(_) => Ended::Broken { text: "its thread is gone".into() },
+        }
+    }
+
+    /// Whether the node has ended; it does not ask whether it answers ([`Node::ping`]).
+    pub fn check(&self) -> Result<(), Ended> {
+        self.0.ended.borrow().clone().map_or(Ok(()), Err)
+    }
+
+    /// Waits until the node answers, whatever it knows.
+    pub async fn ping(&self) -> Result<(), Ended> {
+        self.ask(|_| ()).await
+    }
+
+    /// Breaks the engine off as a defect would, to see that nobody takes that for health.
+    #[doc(hidden)]
+    pub fn break_engine(&self, text: &'static str) {
+        self.break_off(text.into());
+    }
+
+    /// A part of the node without which it would look well and not be so broke off: the rest ends with it.
+    pub(crate) fn break_off(&self, text: Arc<str>) {
+        self.send(move |_| panic!("{text}"));
     }
 
     fn send(&self, message: impl FnOnce(&mut Drive) + Send + 'static) {
@@ -517,12 +840,18 @@ impl Node {
         let _ = self.0.inbox.send(Box::new(message));
     }
 
-    async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&mut Drive) -> T + Send + 'static) -> Option<T> {
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Drive) -> T + Send + 'static,
+    ) -> Result<T, Ended> {
         let (sender, receiver) = oneshot::channel();
         self.send(move |drive| {
             let _ = sender.send(question(drive));
         });
-        receiver.await.ok()
+        match receiver.await {
+            Ok(answer) => Ok(answer),
+            Err(_) => Err(self.ended().await),
+        }
     }
 
     async fn wait(&self, pod: &PodUid, goal: Goal, within: Option<Duration>) -> Result<(), WaitError> {
@@ -535,8 +864,10 @@ impl Node {
         });
         let result = receiver.await;
         waiting.waiter = Arc::default();
-        // The node has stopped: nothing is known any more.
-        result.unwrap_or_else(|_| Err(WaitError::TimedOut(PodStatus::default())))
+        match result {
+            Ok(result) => result,
+            Err(_) => Err(self.ended().await.into()),
+        }
     }
 }
 
@@ -577,7 +908,8 @@ impl Drop for Waiting {
 fn look(executor: &Executor, inbox: &Sender<Message>, handed: Handed) -> Option<Volume> {
     let Handed { name, mode, attributes, proof, place, made, .. } = handed;
     // What cannot be looked at is not handed out, and is made again.
-    match executor.look(&made).unwrap_or(None) {
+    let looked = panic::catch_unwind(AssertUnwindSafe(|| executor.look(&made)));
+    match looked.ok().and_then(Result::ok).flatten() {
         Some(seen) if proof.holds_for(&seen) => Some(Volume {
             name,
             path: Some(made.path).filter(|it| !it.as_os_str().is_empty()),

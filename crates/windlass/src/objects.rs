@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     storage::v1::{CSIDriver, VolumeAttachment},
 };
 use std::{collections::BTreeSet, fmt, sync::Arc};
-use windlass_core::ids::ObjectName;
+use windlass_core::{ids::ObjectName, reason::Reason};
 
 /// What looking an object up gave.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -158,21 +158,34 @@ pub trait Objects {
     /// An object that was known and cannot be read now should keep its number, so that nothing is written anew because
     /// the API server was away. The number of a `Secret` is written to disk and must not tell its content (I-12).
     fn version(&self, object: &Reference) -> Lookup<u64>;
+
+    /// Why a claim has no volume yet, if whoever is to make it says. Nothing that is written in the claim itself counts.
+    fn pending(&self, claim: &Reference) -> Option<Reason> {
+        let _ = claim;
+        None
+    }
 }
 
 /// Looks objects up, and remembers which: also those that are absent, because a pod waits for them.
 pub(crate) struct View<'a, O: ?Sized> {
     objects: &'a O,
     touched: BTreeSet<Reference>,
+    /// An object, and whether it was looked up since it was looked out for.
+    watched: Option<(Reference, bool)>,
 }
 
 impl<'a, O: Objects + ?Sized> View<'a, O> {
     pub(crate) fn new(objects: &'a O) -> Self {
-        Self { objects, touched: BTreeSet::new() }
+        Self { objects, touched: BTreeSet::new(), watched: None }
     }
 
     pub(crate) fn claim(&mut self, namespace: &str, name: &str) -> (Reference, Lookup<Arc<PersistentVolumeClaim>>) {
         (self.touch(Kind::Claim, namespace, name), self.objects.claim(namespace, name))
+    }
+
+    /// Why a claim that was looked up has no volume yet.
+    pub(crate) fn pending(&self, claim: &Reference) -> Option<Reason> {
+        self.objects.pending(claim)
     }
 
     pub(crate) fn volume(&mut self, name: &str) -> (Reference, Lookup<Arc<PersistentVolume>>) {
@@ -197,6 +210,21 @@ impl<'a, O: Objects + ?Sized> View<'a, O> {
         (reference, version)
     }
 
+    /// From now on it matters whether this object is looked up.
+    pub(crate) fn look_out_for(&mut self, object: Option<&Reference>) {
+        self.watched = object.map(|it| (it.clone(), false));
+    }
+
+    /// Whether it was.
+    pub(crate) fn has_seen(&self) -> bool {
+        self.watched.as_ref().is_some_and(|(_, seen)| *seen)
+    }
+
+    /// An object decides about a volume without being looked at here.
+    pub(crate) fn depends_on(&mut self, kind: Kind, namespace: &str, name: &str) {
+        self.touch(kind, namespace, name);
+    }
+
     /// Everything that was looked up.
     pub(crate) fn into_touched(self) -> Vec<ObjectName> {
         self.touched.iter().map(ObjectName::from).collect()
@@ -204,6 +232,9 @@ impl<'a, O: Objects + ?Sized> View<'a, O> {
 
     fn touch(&mut self, kind: Kind, namespace: &str, name: &str) -> Reference {
         let reference = Reference::new(kind, namespace, name);
+        if let Some((watched, seen)) = &mut self.watched {
+            *seen |= *watched == reference;
+        }
         self.touched.insert(reference.clone());
         reference
     }

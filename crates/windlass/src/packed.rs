@@ -49,6 +49,11 @@ impl Packed {
         Some(pod)
     }
 
+    /// Its text, as JSON.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.0.text
+    }
+
     /// Keeps it open, as somebody has it.
     pub(crate) fn keep(&self, pod: Arc<Pod>) {
         *self.lock() = Open::Kept(pod);

@@ -73,6 +73,8 @@ pub struct Scene {
     pub tell: Tell,
     /// This node's name.
     pub node: Arc<str>,
+    /// The service account that drivers are told of a pod that names none.
+    pub default_account: Arc<str>,
 }
 
 /// What a pod says of one of its volumes.
@@ -104,6 +106,11 @@ impl Want {
     /// The pod's UID.
     pub fn uid(&self) -> PodUid {
         self.pod.metadata.uid.as_deref().unwrap_or_default().into()
+    }
+
+    /// The pod's name.
+    pub fn name(&self) -> &str {
+        self.pod.metadata.name.as_deref().unwrap_or_default()
     }
 
     /// The pod's namespace.
@@ -180,6 +187,10 @@ pub struct Publish<'a> {
     pub after: Earlier,
     /// The SELinux label to mount it with.
     pub label: Option<&'a str>,
+    /// What was made there in this boot, or was going to be, if that is recorded. No other mount is the volume (I-4).
+    pub made: Option<&'a Made>,
+    /// Records what is going to be made, before anybody can see it.
+    pub intend: &'a (dyn Fn(&Made) -> Result<(), Failure> + Sync),
 }
 
 /// A publish to be undone. Only names are known for certain: the pod may be long gone.
@@ -207,6 +218,8 @@ pub struct Made {
     pub path: PathBuf,
     /// When its content must be written anew though nothing changes: tokens expire.
     pub refresh_at: Option<SystemTime>,
+    /// When what a pod had in it was found to be lost, so that it was made anew, empty.
+    pub lost_at: Option<SystemTime>,
 }
 
 /// What a volume is on this node.
@@ -224,13 +237,18 @@ impl Made {
     /// A mount whose path is handed out.
     pub fn mount(mount: &table::Mount) -> Self {
         let path = mount.mount_point.clone();
-        Self { proof: mount_proof(mount), what: What::Mount(path.clone()), path, refresh_at: None }
+        Self { proof: mount_proof(mount), what: What::Mount(path.clone()), path, refresh_at: None, lost_at: None }
     }
 
-    /// A file system of this type that was mounted just now, by its root; its path is handed out.
-    pub fn new_mount(root: &safe_path::Place, kind: &str) -> Result<Self, Failure> {
-        let path = root.path().to_path_buf();
-        Ok(Self { proof: new_mount_proof(root, kind)?, what: What::Mount(path.clone()), path, refresh_at: None })
+    /// A file system of this type that is going to be mounted at this path, which is handed out.
+    pub fn new_mount(mount: &mount::Detached, path: &Path, kind: &str) -> Result<Self, Failure> {
+        let (proof, path) = (new_mount_proof(mount, kind)?, path.to_path_buf());
+        Ok(Self { proof, what: What::Mount(path.clone()), path, refresh_at: None, lost_at: None })
+    }
+
+    /// Is this mount what was made?
+    pub(crate) fn is_mounted_as(&self, mount: &table::Mount) -> bool {
+        matches!(self.what, What::Mount(_)) && self.proof.holds_for(&mount_proof(mount))
     }
 }
 
@@ -310,7 +328,7 @@ from! {
 }
 
 /// How many processes that hold something open are named.
-const HOLDERS_MAX: usize = 3;
+pub(crate) const HOLDERS_MAX: usize = 3;
 
 /// Unmounts what is ours. What is mounted in it, or who has something open there, and keeps it busy, is named.
 fn unmount(scene: &Scene, mount: &table::Mount) -> Result<(), Failure> {
@@ -493,6 +511,13 @@ impl Attributes {
         };
         Self { read_only, managed, relabel }
     }
+}
+
+/// Something is mounted where a volume belongs.
+pub(crate) fn foreign(mount: &table::Mount) -> Failure {
+    let (path, kind, source) = (mount.mount_point.display(), mount.kind.display(), mount.source.display());
+    let text = format!("{path} is the mount point of something that is not ours: {kind} {source}");
+    Failure::in_the_way(text)
 }
 
 /// The path of a slot as people and the mount table call it.

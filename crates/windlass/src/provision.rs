@@ -4,10 +4,13 @@
 //! was going to be asked for is noted before it is asked ([`store`]), under a name that nobody else has, so that whatever
 //! is interrupted is gone on with and never made twice. `drive/provision.rs` says when; this says what, and does nothing.
 
+pub(crate) mod departure;
+pub(crate) mod next;
 pub(crate) mod store;
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::{
     api::{
         core::v1::{
@@ -23,20 +26,20 @@ use serde::{Deserialize, Serialize};
 use windlass_core::ids::VolumeId;
 use windlass_csi::proto::csi::{self, VolumeCapability, volume_capability as capability};
 
+use self::departure::Departure;
 use crate::{
     catalogue::Kind,
     objects::{self, Reference},
     quantity,
 };
 
-/// Why a claim is not bound, for the pods that wait for it. It is only in memory.
-pub(crate) const WAITS: &str = "windlass.dev/provisioning";
-
 /// The class that claims have which name none.
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 /// Parameters that are for whoever asks, and not for the driver.
 const OURS: &str = "csi.storage.k8s.io/";
 const STORAGE: &str = "storage";
+/// On a claim: no node has to grow its volume.
+pub(crate) const NOT_REQUIRED: &str = "volume.kubernetes.io/node-expansion-not-required";
 
 /// A claim whose volume was made, or was going to be.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -57,7 +60,16 @@ pub(crate) struct Provision {
     /// How large the claim shows it to be, while this node has yet to grow it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shown_bytes: Option<u64>,
-    /// Whether its claim was seen to go. Only then is it deleted.
+    /// The driver grew it alone, and no node has anything to do about that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    grown_by_controller: bool,
+    /// When it was asked for first, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) since: Option<Timestamp>,
+    /// Its claim was seen to go, and has not come back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) departure: Option<Departure>,
+    /// Whether it was begun to be deleted: from then on nobody gets it any more.
     #[serde(default, rename = "released")]
     pub(crate) is_released: bool,
 }
@@ -69,13 +81,21 @@ impl Provision {
         claim: &PersistentVolumeClaim,
         class: &StorageClass,
         topology: BTreeMap<String, String>,
+        now: Timestamp,
     ) -> Self {
-        let name = format!("pvc-{}", uuid(number));
-        let (mut claim, class) = (claim.clone(), class.clone());
-        if let Some(annotations) = &mut claim.metadata.annotations {
-            annotations.remove(WAITS);
+        Self {
+            version: 1,
+            name: format!("pvc-{}", uuid(number)),
+            claim: claim.clone(),
+            class: class.clone(),
+            topology,
+            volume: None,
+            shown_bytes: None,
+            grown_by_controller: false,
+            since: Some(now),
+            departure: None,
+            is_released: false,
         }
-        Self { version: 1, name, claim, class, topology, volume: None, shown_bytes: None, is_released: false }
     }
 
     /// The same, with the volume that was made.
@@ -97,6 +117,7 @@ impl Provision {
     /// The same, after the driver made the volume larger. The claim shows that when this node has grown it too, if it has to.
     pub(crate) fn grown(mut self, bytes: u64, grows_here: bool) -> Self {
         self.shown_bytes = self.shown_bytes.or(self.size()).filter(|_| grows_here);
+        self.grown_by_controller = !grows_here;
         if let Some(spec) = self.volume.as_mut().and_then(|it| it.spec.as_mut()) {
             spec.capacity.get_or_insert_default().insert(STORAGE.into(), Quantity(bytes.to_string()));
         }
@@ -108,7 +129,17 @@ impl Provision {
         self.shown_bytes.take().map(|_| self)
     }
 
-    /// The same, with whether its claim was seen to go.
+    /// Whether this node has yet to grow it.
+    pub(crate) fn is_left_to_node(&self) -> bool {
+        self.shown_bytes.is_some()
+    }
+
+    /// The same, with that its claim was seen to go, or that it is there.
+    pub(crate) fn departed(self, departure: Option<Departure>) -> Self {
+        Self { departure, ..self }
+    }
+
+    /// The same, with whether it was begun to be deleted.
     pub(crate) fn released(self, released: bool) -> Self {
         Self { is_released: released, ..self }
     }
@@ -128,8 +159,7 @@ impl Provision {
     /// What the engine calls the volume, once it is made.
     pub(crate) fn volume_id(&self) -> Option<VolumeId> {
         let source = self.volume.as_ref()?.spec.as_ref()?.csi.as_ref()?;
-        let plugin = Kind::Csi.plugin_name();
-        Some(format!("{plugin}/{}^{}", source.driver, source.volume_handle).as_str().into())
+        Some(volume_id(&source.driver, &source.volume_handle))
     }
 
     /// Whether it goes with its claim.
@@ -277,13 +307,23 @@ impl Provision {
             phase: Some("Bound".into()),
             capacity: shown.or_else(|| spec.capacity.clone()),
             access_modes: before.access_modes.or_else(|| spec.access_modes.clone()),
+            // As a resizer says that no node is to grow it (E-283, E-284).
+            allocated_resources: match self.grown_by_controller {
+                true => spec.capacity.clone(),
+                false => before.allocated_resources,
+            },
             ..before
         });
-        if let Some(annotations) = &mut claim.metadata.annotations {
-            annotations.remove(WAITS);
+        if self.grown_by_controller {
+            claim.metadata.annotations.get_or_insert_default().insert(NOT_REQUIRED.into(), "true".into());
         }
         Some((claim, volume))
     }
+}
+
+/// What the engine calls a driver's volume.
+pub(crate) fn volume_id(driver: &str, handle: &str) -> VolumeId {
+    format!("{}/{driver}^{handle}", Kind::Csi.plugin_name()).as_str().into()
 }
 
 /// How much a claim asks for.
@@ -321,13 +361,6 @@ pub(crate) fn is_default(class: &StorageClass) -> bool {
     class.metadata.annotations.as_ref().and_then(|it| it.get(IS_DEFAULT)).is_some_and(|it| it == "true")
 }
 
-/// The same claim, with why it is not bound.
-pub(crate) fn waiting(claim: &PersistentVolumeClaim, text: &str) -> PersistentVolumeClaim {
-    let mut claim = claim.clone();
-    claim.metadata.annotations.get_or_insert_default().insert(WAITS.into(), text.into());
-    claim
-}
-
 /// A number as the others write theirs, so that drivers that look at names find nothing unusual.
 fn uuid(mut number: [u8; 16]) -> String {
     number[6] = number[6] & 0x0f | 0x40;
@@ -357,7 +390,13 @@ mod tests {
                 "csi.storage.k8s.io/provisioner-secret-namespace": "${pvc.namespace}",
             },
         }));
-        Provision::new([0xff; 16], &claim.unwrap(), &class.unwrap(), [("zone".into(), "a".into())].into())
+        Provision::new(
+            [0xff; 16],
+            &claim.unwrap(),
+            &class.unwrap(),
+            [("zone".into(), "a".into())].into(),
+            Timestamp::UNIX_EPOCH,
+        )
     }
 
     fn mode(mode: Option<&str>) -> capability::access_mode::Mode {
@@ -399,12 +438,11 @@ mod tests {
         };
         it.volume = Some(it.made(volume));
         assert_eq!(it.volume_id().unwrap().as_str(), "kubernetes.io/csi/d^v");
-        let (claim, volume) = it.bound(&waiting(&it.claim, "why")).unwrap();
+        let (claim, volume) = it.bound(&it.claim).unwrap();
         let status = claim.status.unwrap();
         assert_eq!(status.phase.as_deref(), Some("Bound"));
         assert_eq!(status.capacity.unwrap()["storage"].0, (2_u64 << 30).to_string());
         assert_eq!(claim.spec.unwrap().volume_name, volume.metadata.name);
-        assert_eq!(claim.metadata.annotations, Some(BTreeMap::new()));
         let spec = volume.spec.unwrap();
         assert_eq!(spec.claim_ref.unwrap().name.as_deref(), Some("data"));
         let terms = spec.node_affinity.unwrap().required.unwrap().node_selector_terms;
@@ -423,7 +461,11 @@ mod tests {
         };
         let (one, two) = ((1_u64 << 30).to_string(), (2_u64 << 30).to_string());
         assert_eq!(shown(&it), (one.clone(), one.clone()));
-        assert_eq!(shown(&it.clone().grown(2 << 30, false)), (two.clone(), two.clone()));
+        let alone = it.clone().grown(2 << 30, false);
+        assert_eq!(shown(&alone), (two.clone(), two.clone()));
+        let (claim, _) = alone.bound(&alone.claim).unwrap();
+        assert_eq!(claim.status.unwrap().allocated_resources.unwrap()[STORAGE].0, two, "no node has to grow it");
+        assert!(claim.metadata.annotations.unwrap().contains_key(NOT_REQUIRED));
         let grown = it.grown(2 << 30, true);
         assert_eq!((grown.size(), shown(&grown)), (Some(2 << 30), (one, two.clone())));
         let grown = grown.grown_here().unwrap();

@@ -6,21 +6,23 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
+    time::{Duration, SystemTime},
 };
 
 use rustix::{
-    fs::{AtFlags, FileType},
+    fs::{AtFlags, FileType, StatxFlags},
     io::Errno,
 };
 use windlass_core::{
     Event,
     event::{Found, Place},
-    ids::{PluginName, PodUid},
+    ids::{PluginName, PodUid, VolumeId},
     operation::Proof,
     spec::{Mode, VolumeSpec},
 };
 use windlass_linux::{
     name::{Name, Relative},
+    remove::Aside,
     safe_path::{self, Mounts},
     whole_file,
 };
@@ -43,6 +45,8 @@ pub(crate) struct Remains {
     pub(crate) made: Vec<Remainder>,
     /// The pods whose directories have all that a pod's directory has.
     pub(crate) whole: HashSet<PodUid>,
+    /// When the pods' directories were made, of those whose file system tells.
+    pub(crate) born: HashMap<PodUid, SystemTime>,
     /// What was made for claims.
     pub(crate) provisions: Vec<Provision>,
     /// What could not be read, for people.
@@ -62,18 +66,32 @@ pub(crate) struct Remainder {
 pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
     executor.scene.watch.catch_up()?;
     let mut remains = Remains::default();
+    remains.sweep(executor);
     let (records, pods) = side_by_side(|| executor.records.all(), || remains.pods(executor));
     let pods = pods?;
     let mut published: HashMap<Slot, Record> = HashMap::new();
-    let mut staged = Vec::new();
+    let (mut staged, mut damaged) = (Vec::new(), Vec::new());
     for (key, found) in records.map_err(|error| Failure::open(&error))? {
         match (key, found) {
             (Key::Publish(slot), Ok(record)) => drop(published.insert(slot, record)),
             (Key::Stage(_), Ok(record)) => staged.push(record),
             (Key::Attach(_), Ok(record)) => remains.attach(executor, record),
-            (_, Err(error)) => remains.troubles.push(plugin::chain(&error)),
+            (Key::Publish(slot), Err(error)) => {
+                remains.troubles.push(plugin::chain(&error));
+                damaged.push(slot);
+            }
+            (Key::Stage(_) | Key::Attach(_), Err(error)) => remains.troubles.push(format!(
+                "{}; it is written anew when its volume is used again: if no volume is missing, remove the file",
+                plugin::chain(&error)
+            )),
         }
     }
+    published.retain(|slot, record| {
+        remains.agrees(executor, slot, record) || {
+            damaged.push(slot.clone());
+            false
+        }
+    });
     for record in &staged {
         remains.stage(executor, record);
     }
@@ -84,6 +102,8 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
             noted.insert(slot.clone(), spec.into());
         }
     }
+    let recorded: HashSet<&VolumeId> = staged.iter().map(|it| &it.spec.id).collect();
+    let in_pods: HashMap<VolumeId, Arc<VolumeSpec>> = noted.values().map(|it| (it.id.clone(), it.clone())).collect();
     for kind in Kind::ALL {
         let staged_there = match plugin::of(kind).staged(&executor.scene) {
             Ok(staged) => staged,
@@ -93,16 +113,23 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
             }
         };
         for (spec, seen) in staged_there {
-            if !staged.iter().any(|it| it.spec.id == spec.id) {
+            if !recorded.contains(&spec.id) {
                 // A pod that has it knows what it is called.
-                let in_pod = noted.values().find(|it| it.id == spec.id).cloned();
+                let in_pod = in_pods.get(&spec.id).cloned();
                 remains.events.push(Event::FoundStaged(intended(in_pod.unwrap_or_else(|| spec.into()), seen)));
             }
         }
     }
+    let mut names: HashMap<PodUid, Arc<str>> = HashMap::new();
+    for (slot, record) in &published {
+        if let Some(title) = &record.title {
+            names.insert(PodUid::from(slot.pod.to_string().as_str()), title.as_str().into());
+        }
+    }
     for (uid, slots) in pods {
-        remains.events.push(Event::FoundPod(uid.clone()));
+        remains.events.push(Event::FoundPod { name: names.remove(&uid), uid: uid.clone() });
         for Seen { slot, directory } in slots {
+            damaged.retain(|it| *it != slot);
             match published.remove(&slot) {
                 Some(record) => remains.publish(executor, &uid, &record, Some((&slot, directory))),
                 None => match noted.remove(&slot) {
@@ -114,11 +141,19 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
             }
         }
     }
+    // What left neither a directory nor a record that can be read: it goes with its pod, or is made again.
+    damaged.sort_by_key(Slot::path);
+    for slot in damaged {
+        remains.unreadable(&PodUid::from(slot.pod.to_string().as_str()), &slot);
+    }
     // What left no directory: paths of the host, and directories that somebody removed.
     let mut rest: Vec<_> = published.into_iter().collect();
     rest.sort_by_key(|(slot, _)| slot.path());
     for (slot, record) in rest {
         let uid = PodUid::from(slot.pod.to_string().as_str());
+        if let Some(name) = names.remove(&uid) {
+            remains.events.push(Event::FoundPod { uid: uid.clone(), name: Some(name) });
+        }
         remains.publish(executor, &uid, &record, None);
     }
     Ok(remains)
@@ -142,6 +177,16 @@ fn is_directory(above: &safe_path::Place, name: &str) -> bool {
     status.is_ok_and(|it| FileType::from_raw_mode(it.st_mode).is_dir())
 }
 
+/// When a directory was made, if its file system tells.
+fn birth(place: &safe_path::Place) -> Option<SystemTime> {
+    let status = rustix::fs::statx(place, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
+    if status.stx_mask & StatxFlags::BTIME.bits() == 0 {
+        return None;
+    }
+    let seconds = u64::try_from(status.stx_btime.tv_sec).ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, status.stx_btime.tv_nsec))
+}
+
 /// Does both, the first on a thread of its own if there is one to be had.
 fn side_by_side<A: Send, B>(one: impl FnOnce() -> A + Send + Copy, other: impl FnOnce() -> B) -> (A, B) {
     std::thread::scope(|scope| {
@@ -156,6 +201,19 @@ fn side_by_side<A: Send, B>(one: impl FnOnce() -> A + Send + Copy, other: impl F
 }
 
 impl Remains {
+    /// Removes what an earlier life had taken aside to remove it (I-5).
+    fn sweep(&mut self, executor: &Executor) {
+        match executor.scene.layout.aside().map_or_else(|| Ok(Vec::new()), Aside::sweep) {
+            Ok(kept) => self.troubles.extend(kept.iter().map(|it| {
+                let path = it.display();
+                format!(
+                    "{path} is of a volume that was moved away while it was being removed: move it to the rest of it"
+                )
+            })),
+            Err(error) => self.troubles.push(plugin::chain(&error)),
+        }
+    }
+
     fn attach(&mut self, executor: &Executor, record: Record) {
         let State::Attachment { context, .. } = record.state else {
             return self
@@ -165,6 +223,19 @@ impl Remains {
         let device = context.is_some().then(|| record.spec.id.as_str().into());
         executor.scene.drivers.set_context(&record.spec.id, context);
         self.events.push(Event::FoundAttached { spec: record.spec, device });
+    }
+
+    /// Does what lies beside a driver's volume name the same volume as its record? It was written by the same call, and
+    /// nothing else tells what the driver calls it.
+    fn agrees(&mut self, executor: &Executor, slot: &Slot, record: &Record) -> bool {
+        if record.spec.driver.is_none() {
+            return true;
+        }
+        let Some(noted) = self.noted(executor, slot).filter(|it| it.id != record.spec.id) else { return true };
+        let (path, id) = (slot.path(), &record.spec.id);
+        let text = format!("the record of {} tells of {id}, and the note beside it of {}", path.display(), noted.id);
+        self.troubles.push(format!("{text}: the note is believed, and the record is written anew"));
+        false
     }
 
     /// Which volume is at a place, as far as what lies there tells.
@@ -231,6 +302,9 @@ impl Remains {
                 continue;
             };
             if let Some(place) = self.directory(&pods, &pod) {
+                if let Some(born) = birth(&place) {
+                    self.born.insert(uid.clone(), born);
+                }
                 let (slots, has_volumes) = self.slots(executor, &pod, &place);
                 if has_volumes && is_directory(&place, "plugins") {
                     self.whole.insert(uid.clone());

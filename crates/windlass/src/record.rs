@@ -23,7 +23,7 @@ use windlass_core::{
 use windlass_linux::{
     name::{Name, Relative},
     safe_path::{Mounts, Place},
-    whole_file::{self, Survives},
+    whole_file::{self, Seal, Survives},
 };
 
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
 };
 
 mod name;
-mod text;
+pub(crate) mod text;
 
 /// No record is larger.
 const BYTES_MAX: usize = 64 * 1024;
@@ -57,6 +57,8 @@ pub struct Record {
     pub state: State,
     /// The SELinux label it is mounted with.
     pub label: Option<Arc<str>>,
+    /// What the pod is called that it was published to, as `namespace/name`: once its manifest is gone nothing else tells.
+    pub title: Option<String>,
     /// Fields that this version of windlass does not know.
     pub other: Map<String, Value>,
 }
@@ -64,10 +66,17 @@ pub struct Record {
 /// How far it got.
 #[derive(Clone, PartialEq, Debug)]
 pub enum State {
-    /// It was going to be made or taken away.
+    /// It was going to be made.
     Intent {
         /// What was there, and in which boot it was made.
         made: Option<(BootId, Made)>,
+    },
+    /// It was being taken away. That is a mark on the record, and not in it.
+    Leaving {
+        /// What was there, and in which boot it was made.
+        made: Option<(BootId, Made)>,
+        /// Because its pod had gone.
+        with_pod: bool,
     },
     /// It was made.
     Proven {
@@ -93,7 +102,7 @@ impl Record {
     /// What was made, and in which boot, as far as this record tells.
     pub fn made(&self) -> Option<(&BootId, &Made)> {
         match &self.state {
-            State::Intent { made } => made.as_ref().map(|(boot, made)| (boot, made)),
+            State::Intent { made } | State::Leaving { made, .. } => made.as_ref().map(|(boot, made)| (boot, made)),
             State::Proven { boot, made, .. } => Some((boot, made)),
             State::Attachment { .. } => None,
         }
@@ -109,16 +118,17 @@ impl Record {
         State::Intent { made: self.made_in(boot).map(|made| (boot.clone(), made.clone())) }
     }
 
-    /// The same as an intent, whichever boot it is of.
-    fn retired(self) -> Self {
+    /// The same as it is once it is marked, whichever boot it is of.
+    fn retired(self, seal: Seal) -> Self {
         let made = self.made().map(|(boot, made)| (boot.clone(), made.clone()));
-        Self { state: State::Intent { made }, ..self }
+        Self { state: State::Leaving { made, with_pod: seal == Seal::Strong }, ..self }
     }
 
     /// What the engine is told of it.
     pub fn for_engine(&self) -> event::Record {
         match &self.state {
             State::Intent { .. } | State::Attachment { .. } => event::Record::Intent,
+            State::Leaving { with_pod, .. } => event::Record::Leaving { with_pod: *with_pod },
             State::Proven { boot, made, revision, .. } => {
                 event::Record::Proven { boot: boot.clone(), proof: made.proof, revision: *revision }
             }
@@ -290,8 +300,10 @@ impl Records {
     /// Reads a record; `None` if there is none.
     pub fn read(&self, key: &Key) -> Result<Option<Record>, Error> {
         let name = reached_name(key)?;
-        let found = self.find(key)?.map(|it| read(&it, &name)).transpose()?.flatten();
-        Ok(found.map(|(record, _)| record))
+        let Some(directory) = self.find(key)? else { return Ok(None) };
+        let Some((record, _)) = read(&directory, &name)? else { return Ok(None) };
+        check(&directory, &name, key, &record)?;
+        Ok(Some(record))
     }
 
     /// Removes a record. That there is none is success.
@@ -300,12 +312,13 @@ impl Records {
         Ok(self.find(key)?.map_or(Ok(()), |it| whole_file::remove(&it, &name))?)
     }
 
-    /// Makes a proof an intent: what it tells of is going to be taken away. That there is none is success. The record is
-    /// marked, in one call, and need not be written anew for that. After a loss of power the mark may be gone; by then there is
-    /// another boot, for which the record proves nothing either.
-    pub fn retire(&self, key: &Key) -> Result<(), Error> {
+    /// From now on a record proves nothing: what it tells of is going to be taken away, by itself or because its pod has
+    /// gone. That there is none is success. The record is marked, in one call, and need not be written anew for that. After a
+    /// loss of power the mark may be gone; by then there is another boot, for which the record proves nothing either.
+    pub fn retire(&self, key: &Key, with_pod: bool) -> Result<(), Error> {
         let name = reached_name(key)?;
-        Ok(self.find(key)?.map_or(Ok(()), |it| whole_file::seal(&it, &name))?)
+        let seal = if with_pod { Seal::Strong } else { Seal::Plain };
+        Ok(self.find(key)?.map_or(Ok(()), |it| whole_file::seal(&it, &name, seal))?)
     }
 
     /// The records in this directory for somebody who only looks, while another process may write them: nothing is made
@@ -334,7 +347,11 @@ fn read_all(root: &Place, names: Names) -> Result<Vec<Found>, Error> {
         for name in names(&directory)? {
             match read(&directory, &name) {
                 Ok(None) => {}
-                Ok(Some((record, _))) => all.push((key(record.spec.id.clone()), Ok(record))),
+                Ok(Some((record, _))) => {
+                    let key = key(record.spec.id.clone());
+                    let found = check(&directory, &name, &key, &record).map(|()| record);
+                    all.push((if found.is_ok() { key } else { unknown(&name) }, found));
+                }
                 Err(error) => all.push((unknown(&name), Err(error))),
             }
         }
@@ -351,11 +368,29 @@ fn read_publish(directory: &Place, name: &Name) -> Option<Found> {
     if slot.is_none() && !name::is_number(name) {
         return None;
     }
-    let found = read(directory, name).transpose()?;
+    let found = match (read(directory, name).transpose(), &slot) {
+        (Some(found), _) => found,
+        // Its records are renamed into place, so windlass left none that is empty; and no directory tells of it, so nothing
+        // else would take the file away.
+        (None, Some(slot)) if slot.plugin.as_bytes() == HOST_PATH => {
+            Err(damaged(directory, name, "it is empty".into()))
+        }
+        (None, _) => return None,
+    };
     Some(match (found, slot) {
-        (Ok((record, _)), Some(slot)) => (Key::Publish(slot), Ok(record)),
+        (Ok((record, _)), Some(slot)) => {
+            let key = Key::Publish(slot);
+            let found = check(directory, name, &key, &record).map(|()| record);
+            (key, found)
+        }
         (Ok((record, pod)), None) => match Slot::of(&pod.as_deref().unwrap_or_default().into(), &record.spec) {
-            Ok(slot) => (Key::Publish(slot), Ok(record)),
+            Ok(slot) => {
+                let key = Key::Publish(slot);
+                match check(directory, name, &key, &record) {
+                    Ok(()) => (key, Ok(record)),
+                    Err(error) => (unknown(name), Err(error)),
+                }
+            }
             Err(error) => (unknown(name), Err(damaged(directory, name, error.to_string()))),
         },
         (Err(error), Some(slot)) => (Key::Publish(slot), Err(error)),
@@ -374,6 +409,9 @@ fn find(root: &Place, name: &'static str) -> Result<Option<Place>, Error> {
         Err(error) => Err(reach(error.into())),
     }
 }
+
+/// The plugin whose volumes are nowhere below the root.
+const HOST_PATH: &[u8] = b"kubernetes.io~host-path";
 
 const ATTACHMENTS: &str = "attachments";
 const STAGES: &str = "stages";
@@ -394,13 +432,45 @@ fn unknown(name: &Name) -> Key {
     Key::Stage(name.to_string().as_str().into())
 }
 
+/// Is a record about what its name says? One that is not would keep its pod waiting for a volume that it never had.
+fn check(directory: &Place, name: &Name, key: &Key, record: &Record) -> Result<(), Error> {
+    let spec = &record.spec;
+    let is_about = match key {
+        Key::Stage(volume) | Key::Attach(volume) => *volume == spec.id,
+        Key::Publish(slot) => {
+            let place = Slot::of(&slot.pod.to_string().as_str().into(), spec);
+            place.as_ref() == Ok(slot) && is_called(spec, slot)
+        }
+    };
+    if is_about && name_of(key).as_ref() == Ok(name) {
+        return Ok(());
+    }
+    Err(damaged(directory, name, format!("it is about {}, which does not belong there", spec.id)))
+}
+
+/// Does the identity of a volume belong to its place (E-63, E-64)? What a driver calls it, the place does not tell.
+fn is_called(spec: &VolumeSpec, slot: &Slot) -> bool {
+    let Some(own) = spec.id.as_str().strip_prefix(spec.plugin.as_str()).and_then(|it| it.strip_prefix('/')) else {
+        return false;
+    };
+    let inner = spec.inner_name.as_str();
+    let of_pod = || own.strip_suffix(inner).and_then(|it| it.strip_suffix('-'));
+    spec.driver.is_some() || own == inner || of_pod().is_some_and(|it| it.as_bytes() == slot.pod.as_bytes())
+}
+
 /// A record, and the pod that stands in it if its name does not tell; `None` if there is none.
 fn read(directory: &Place, name: &Name) -> Result<Option<(Record, Option<String>)>, Error> {
     let found = whole_file::read_marked(directory, name, BYTES_MAX)?;
     // An empty one was being created when its process ended, or is being created now.
     let Some(found) = found.filter(|it| !it.contents.is_empty()) else { return Ok(None) };
     let (record, pod) = text::parse(&found.contents).map_err(|reason| damaged(directory, name, reason))?;
-    Ok(Some((if found.is_sealed { record.retired() } else { record }, pod)))
+    Ok(Some((
+        match found.seal {
+            Some(seal) => record.retired(seal),
+            None => record,
+        },
+        pod,
+    )))
 }
 
 fn damaged(directory: &Place, name: &Name, reason: String) -> Error {
@@ -457,9 +527,11 @@ mod tests {
             what: What::Mount("/mounted/at".into()),
             path: "/given/out".into(),
             refresh_at: Some(UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
+            lost_at: Some(UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
         };
         let state = State::Proven { boot: "boot".into(), made, revision: u64::MAX, epoch: 2 };
-        Record { spec: Arc::new(spec), state, label: Some("label".into()), other: Map::new() }
+        let (label, title) = (Some("label".into()), Some("default/web".into()));
+        Record { spec: Arc::new(spec), state, label, title, other: Map::new() }
     }
 
     fn publish(mode: VolumeMode) -> Key {
@@ -516,6 +588,43 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_record_of_another_volume_than_its_name_says_is_damaged() {
+        let (directory, records) = opened();
+        let good = record(VolumeMode::Filesystem);
+        let changed = |change: fn(&mut VolumeSpec)| {
+            let mut record = good.clone();
+            change(Arc::make_mut(&mut record.spec));
+            record
+        };
+        let own = VolumeSpec { driver: None, ..VolumeSpec::clone(&good.spec) };
+        for record in [
+            changed(|it| (it.id, it.driver) = ("kubernetes.io/local-volume/other".into(), None)),
+            changed(|it| (it.id, it.driver) = ("kubernetes.io/local-volume/other-disk".into(), None)),
+            changed(|it| it.id = "kubernetes.io/empty-dir/disk".into()),
+            changed(|it| it.inner_name = "other".into()),
+            changed(|it| it.plugin = "kubernetes.io/empty-dir".into()),
+            changed(|it| it.mode = VolumeMode::Block),
+        ] {
+            let text =
+                text::line(&Name::new("record", "x").unwrap(), &publish(VolumeMode::Filesystem), &record).unwrap();
+            std::fs::write(directory.path().join("records/uid:volumes:kubernetes.io~local-volume:disk"), text).unwrap();
+            let damaged = |it: &Result<Record, Error>| matches!(it, Err(Error::Damaged { .. }));
+            let read = records.read(&publish(VolumeMode::Filesystem)).map(Option::unwrap);
+            assert!(damaged(&read), "{:?}", record.spec);
+            assert!(matches!(records.all().unwrap().as_slice(), [(Key::Publish(_), it)] if damaged(it)));
+            // It is written over, and removed, as if it were none.
+            records.write(&publish(VolumeMode::Filesystem), &good, Survives::Crash).unwrap();
+            assert_eq!(records.read(&publish(VolumeMode::Filesystem)).unwrap().as_ref(), Some(&good));
+            records.remove(&publish(VolumeMode::Filesystem)).unwrap();
+        }
+        for id in ["kubernetes.io/local-volume/disk", "kubernetes.io/local-volume/uid-disk"] {
+            let record = Record { spec: Arc::new(VolumeSpec { id: id.into(), ..own.clone() }), ..good.clone() };
+            records.write(&publish(VolumeMode::Filesystem), &record, Survives::Crash).unwrap();
+            assert_eq!(records.read(&publish(VolumeMode::Filesystem)).unwrap(), Some(record));
+        }
+    }
+
     /// I-11: what a process leaves that ended while it created a record.
     #[test]
     fn an_empty_record_is_none_and_is_written_over() {
@@ -525,6 +634,10 @@ mod tests {
         std::fs::write(directory.path().join("records/uid:volumes:kubernetes.io~local-volume:disk"), "").unwrap();
         assert_eq!(records.read(&key).unwrap(), None);
         assert_eq!(records.all().unwrap().len(), 0);
+        // Of a path of the host nobody leaves one, and nothing else tells of it.
+        std::fs::write(directory.path().join("records/uid:volumes:kubernetes.io~host-path:host"), "").unwrap();
+        let found = records.all().unwrap();
+        assert!(matches!(found.as_slice(), [(Key::Publish(_), Err(Error::Damaged { .. }))]), "{found:?}");
         assert!(records.begin(&key, &made, Survives::Crash).unwrap().is_none());
         records.write(&key, &made, Survives::Crash).unwrap();
         assert_eq!(records.read(&key).unwrap().as_ref(), Some(&made));
@@ -552,8 +665,9 @@ mod tests {
                 assert_eq!(records.read(&key).unwrap().as_ref(), Some(&intent), "cut at {length}");
             }
             std::fs::write(&file, &whole).unwrap();
-            records.retire(&key).unwrap();
-            let retired = Record { state: made.intent(&"boot".into()), ..made.clone() };
+            records.retire(&key, false).unwrap();
+            let was_made = made.made().map(|(boot, made)| (boot.clone(), made.clone()));
+            let retired = Record { state: State::Leaving { made: was_made, with_pod: false }, ..made.clone() };
             assert_eq!(records.read(&key).unwrap().as_ref(), Some(&retired));
             records.remove(&key).unwrap();
         }
@@ -568,7 +682,7 @@ mod tests {
             assert_eq!(records.read(&stage()).unwrap().as_ref(), Some(&made));
             std::fs::remove_dir_all(directory.path().join("records/stages")).unwrap();
             assert_eq!(records.read(&stage()).unwrap(), None);
-            records.retire(&stage()).unwrap();
+            records.retire(&stage(), false).unwrap();
             records.remove(&stage()).unwrap();
             assert!(records.begin(&stage(), &made, Survives::PowerLoss).unwrap().is_some());
             assert_eq!(records.all().unwrap().len(), 1);
@@ -577,21 +691,22 @@ mod tests {
 
     /// I-11: what a process leaves that ended while a volume was taken away.
     #[test]
-    fn a_retired_record_is_an_intent_until_a_newer_one_is_written() {
+    fn a_retired_record_proves_nothing_until_a_newer_one_is_written() {
         let (directory, records) = opened();
         let (key, made) = (publish(VolumeMode::Filesystem), record(VolumeMode::Filesystem));
-        records.retire(&key).unwrap();
-        records.write(&key, &made, Survives::Crash).unwrap();
-        records.retire(&key).unwrap();
-        let intent = Record { state: made.intent(&"boot".into()), ..made.clone() };
-        assert_eq!(records.read(&key).unwrap().as_ref(), Some(&intent));
-        let place = Place::root(directory.path()).unwrap();
-        for found in [records.all().unwrap(), Records::look(&place).unwrap().unwrap()] {
-            assert!(matches!(found.as_slice(), [(found, Ok(record))] if *found == key && *record == intent));
+        records.retire(&key, false).unwrap();
+        let was_made = made.made().map(|(boot, made)| (boot.clone(), made.clone()));
+        for with_pod in [false, true] {
+            records.write(&key, &made, Survives::Crash).unwrap();
+            assert!(matches!(records.all().unwrap().as_slice(), [(_, Ok(record))] if *record == made));
+            records.retire(&key, with_pod).unwrap();
+            let leaving = Record { state: State::Leaving { made: was_made.clone(), with_pod }, ..made.clone() };
+            assert_eq!(records.read(&key).unwrap().as_ref(), Some(&leaving));
+            let place = Place::root(directory.path()).unwrap();
+            for found in [records.all().unwrap(), Records::look(&place).unwrap().unwrap()] {
+                assert!(matches!(found.as_slice(), [(found, Ok(record))] if *found == key && *record == leaving));
+            }
         }
-        records.write(&key, &made, Survives::Crash).unwrap();
-        assert!(matches!(records.all().unwrap().as_slice(), [(_, Ok(record))] if *record == made));
-        records.retire(&key).unwrap();
         records.remove(&key).unwrap();
         assert_eq!(records.all().unwrap().len(), 0);
     }
@@ -633,7 +748,9 @@ mod tests {
     fn a_record_whose_name_would_be_too_long_is_found_too() {
         let (directory, records) = opened();
         let mut long = record(VolumeMode::Filesystem);
-        Arc::make_mut(&mut long.spec).inner_name = "x".repeat(Name::BYTES_MAX).as_str().into();
+        let name = "x".repeat(Name::BYTES_MAX);
+        let spec = Arc::make_mut(&mut long.spec);
+        (spec.inner_name, spec.id) = (name.as_str().into(), format!("{}/{name}", spec.plugin).as_str().into());
         let key = Key::Publish(Slot::of(&"uid".into(), &long.spec).unwrap());
         records.write(&key, &long, Survives::Crash).unwrap();
         assert_eq!(records.read(&key).unwrap().as_ref(), Some(&long));

@@ -36,6 +36,7 @@ use windlass_core::{
     expand,
     ids::{DriverName, ObjectName, OuterName, PodUid, SourceName, Version, VolumeId},
     label,
+    reason::Reason,
     spec::{Access, Capabilities, Identity, Mode, Phase, Pod, PodVolume, Sharing, Use, VolumeSpec, Want},
 };
 
@@ -56,6 +57,10 @@ pub struct Settings {
     pub selinux_all_modes: bool,
     /// How often a driver that asks for it is called again (C-121). The kubelet does it with each pod sync.
     pub republish_every: Duration,
+    /// How long one call of a CSI driver may take; those of some drivers by their names.
+    pub deadline: Duration,
+    /// See [`Settings::deadline`].
+    pub deadlines: BTreeMap<String, Duration>,
 }
 
 impl Settings {
@@ -67,7 +72,14 @@ impl Settings {
             selinux: None,
             selinux_all_modes: false,
             republish_every: Duration::from_secs(60),
+            deadline: crate::csi::DEADLINE_DEFAULT,
+            deadlines: BTreeMap::new(),
         }
+    }
+
+    /// How long one call of a driver may take.
+    pub fn driver_deadline(&self, driver: &str) -> Duration {
+        self.deadlines.get(driver).copied().unwrap_or(self.deadline)
     }
 }
 
@@ -108,6 +120,8 @@ pub struct Resolved {
     pub depends_on: Vec<ObjectName>,
     /// Trouble that is only worth a warning (E-85, E-86).
     pub warnings: Vec<(OuterName, label::Error)>,
+    /// Those of its volumes that use the object because of which it was resolved again.
+    pub affected: Vec<VolumeId>,
 }
 
 /// What a plugin needs to know of one volume of a pod, beyond what the engine knows.
@@ -141,6 +155,8 @@ pub struct Detail {
 enum Trouble {
     /// It may be known later.
     Unknown { text: String, waits_on: Option<ObjectName> },
+    /// It is to be made first.
+    Pending(Box<Reason>),
     /// It can never be what the pod says.
     Invalid { text: String },
 }
@@ -159,6 +175,7 @@ impl From<Trouble> for Want {
     fn from(trouble: Trouble) -> Self {
         match trouble {
             Trouble::Unknown { text, waits_on } => Self::Unknown { text: text.into(), waits_on },
+            Trouble::Pending(why) => Self::Pending(why),
             Trouble::Invalid { text } => Self::Invalid { text: text.into() },
         }
     }
@@ -208,6 +225,11 @@ impl<O: Objects + ?Sized> Resolver<'_, O> {
     ///
     /// The API server's [defaults](crate::defaults) must have been filled in.
     pub fn resolve(&self, pod: &api::Pod, given: Given) -> Result<Resolved, Error> {
+        self.resolve_after(pod, given, None)
+    }
+
+    /// The same because an object changed: tells which volumes use it.
+    pub fn resolve_after(&self, pod: &api::Pod, given: Given, changed: Option<&Reference>) -> Result<Resolved, Error> {
         let (uid, full_name, spec) = identify(pod)?;
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
 
@@ -221,10 +243,14 @@ impl<O: Objects + ?Sized> Resolver<'_, O> {
             view: View::new(self.objects),
             warnings: Vec::new(),
         };
-        let (mut volumes, mut details) = (Vec::new(), Vec::new());
+        let (mut volumes, mut details, mut affected) = (Vec::new(), Vec::new(), Vec::new());
         for (name, entry) in used_volumes(spec, &task.usage) {
+            task.view.look_out_for(changed);
             let want = match entry.and_then(|it| task.volume(it)) {
                 Ok((used, detail)) => {
+                    if task.view.has_seen() {
+                        affected.push(used.spec.id.clone());
+                    }
                     details.push(detail);
                     Want::Volume(used)
                 }
@@ -240,8 +266,15 @@ impl<O: Objects + ?Sized> Resolver<'_, O> {
             details,
             depends_on: task.view.into_touched(),
             warnings: task.warnings,
+            affected,
         })
     }
+}
+
+/// The secrets that calls of this node hand to a driver.
+fn secrets(source: &api::CSIPersistentVolumeSource) -> impl Iterator<Item = &api::SecretReference> {
+    let all = [&source.node_stage_secret_ref, &source.node_publish_secret_ref, &source.node_expand_secret_ref];
+    all.into_iter().flatten()
 }
 
 /// What a pod is called: by its identity and, for people, as `namespace/name`. Also gives its specification.
@@ -315,7 +348,10 @@ impl<O: Objects + ?Sized> Task<'_, O> {
             Trouble::invalid(format!("failed to get Plugin from volumeSpec for volume \"{name}\" err={error}{kind}"))
         })?;
         let driver = self.driver_object(origin)?;
-        let capabilities = self.capabilities(plugin, origin, driver.as_deref());
+        let mut capabilities = self.capabilities(plugin, origin, driver.as_deref());
+        if let (Some(claim), Some(volume)) = (&definition.claim, origin.persistent()) {
+            capabilities.expand &= !claim::is_grown(claim, volume);
+        }
         let id = volume_id(&self.uid, plugin, &capabilities, origin)?;
         let label = self.label(volume, &definition, driver.as_deref())?;
         let attachment = self.attachment(origin, &capabilities);
@@ -396,6 +432,11 @@ impl<O: Objects + ?Sized> Task<'_, O> {
 
     fn driver_object(&mut self, origin: &Origin<'_>) -> Result<Option<Arc<CSIDriver>>, Trouble> {
         let Some(driver) = origin.driver() else { return Ok(None) };
+        // What is in them is nothing that is looked at here, but a driver may have refused the volume for it.
+        for secret in origin.persistent().and_then(|it| it.spec.as_ref()?.csi.as_ref()).into_iter().flat_map(secrets) {
+            let (namespace, name) = (secret.namespace.as_deref(), secret.name.as_deref());
+            self.view.depends_on(crate::objects::Kind::Secret, namespace.unwrap_or_default(), name.unwrap_or_default());
+        }
         match self.view.driver(driver) {
             (_, Lookup::Found(object)) => Ok(Some(object)),
             // A driver without an object has the defaults (C-33).
@@ -411,8 +452,10 @@ impl<O: Objects + ?Sized> Task<'_, O> {
         let Some(driver) = origin.driver() else { return plugin.capabilities.clone() };
         let registered = self.resolver.drivers.get(&DriverName::from(driver));
         let Settings { attached_here, republish_every, .. } = self.resolver.settings;
+        let of_volume = origin.persistent().and_then(|it| crate::validate::driver_timeout(&it.metadata)?.ok());
+        let deadline = of_volume.unwrap_or_else(|| self.resolver.settings.driver_deadline(driver));
         let attacher = if attached_here.contains(driver) { Attacher::Node } else { Attacher::Controller };
-        catalogue::csi(origin, object, registered, attacher, *republish_every)
+        catalogue::csi(origin, object, registered, attacher, *republish_every, deadline)
     }
 
     /// The label this pod asks for (E-80..E-86).

@@ -3,21 +3,25 @@
 //! These types are a contract: `docs/openapi.json` describes them, the API serves them and the command line reads them.
 //! Inner types change freely; here fields are added, and none is renamed or dropped.
 
+mod claim;
 pub mod containers;
 mod driver;
 mod statistics;
 
-use std::fmt;
+use std::{fmt, time::SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use windlass_core::{
     ids::Time,
     reason::{self, Code, WaitsOn},
-    snapshot::{OperationView, PodDetail, PodVolumeView, StepView, VolumeView},
+    snapshot::{OperationView, PodDetail, PodView, PodVolumeView, StepView, TurnView, VolumeView},
     spec::{Life, Mode, Phase},
 };
 
+use crate::drive::Standing;
+
+pub use claim::{Claim, ClaimDeletion, ClaimDeletionStatus, ClaimPhase, ClaimStatus};
 pub(crate) use driver::Operations;
 pub use driver::{Driver, DriverSettings, DriverStatus};
 pub use statistics::{PodStatistics, PodStatisticsStatus, Usage, VolumeCondition, VolumeStatistics, statistics};
@@ -102,7 +106,7 @@ pub type Volume = Object<VolumeStatus>;
 pub type Mount = Object<MountStatus>;
 /// Work that runs.
 pub type Operation = Object<OperationStatus>;
-/// Something that a pod's owner should know.
+/// Something that the owner of a pod or of a claim should know.
 pub type Event = Object<EventStatus>;
 /// The daemon and its node.
 pub type Node = Object<NodeStatus>;
@@ -147,8 +151,17 @@ impl From<bool> for ConditionStatus {
 pub struct PodStatus {
     /// How far the pod's life has gone.
     pub phase: PodPhase,
-    /// `VolumesMounted`.
+    /// Volumes that it had and that nobody else uses, which are not gone from this node yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub releasing: Vec<String>,
+    /// Since when this node knows it: its directory's birth, if it was found there at start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_seen: Option<Timestamp>,
+    /// `VolumesMounted` and `VolumesCurrent`; and `VolumeContentLost` if that is so.
     pub conditions: Vec<Condition>,
+    /// When what is here of it is taken away if nothing happens before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goes_at: Option<Timestamp>,
     /// Its volumes.
     pub volumes: Vec<MountStatus>,
 }
@@ -158,6 +171,8 @@ pub struct PodStatus {
 pub enum PodPhase {
     /// It was found on disk, and nobody has spoken of it yet.
     Found,
+    /// It is here, and whether it is to be here cannot be told: it keeps what it has, perhaps for a while only.
+    Held,
     /// It is to have its volumes.
     Wanted,
     /// It is ending: it keeps what it has and gets nothing new.
@@ -166,6 +181,8 @@ pub enum PodPhase {
     Finished,
     /// It is gone, and what is left of it goes.
     Leaving,
+    /// Nothing of it is left; volumes that it alone had are being unstaged, detached or deleted.
+    Releasing,
 }
 
 /// A volume as one pod has it.
@@ -193,6 +210,9 @@ pub struct MountStatus {
     pub since: Timestamp,
     /// Whether a container may have it.
     pub mounted: bool,
+    /// It is mounted, and something keeps it from being what it should be now, as its reasons say.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stale: bool,
     /// Where it is on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -219,6 +239,9 @@ pub struct Reason {
     /// When it is tried next, if that is a matter of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_try: Option<Timestamp>,
+    /// When what is here is taken away if nothing happens before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goes_at: Option<Timestamp>,
     /// What has to happen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_on: Option<Awaited>,
@@ -246,14 +269,15 @@ pub struct Awaited {
 pub struct VolumeStatus {
     /// Its kind, for example `kubernetes.io/local-volume`.
     pub plugin: String,
-    /// Whether it is attached to this node: `Absent`, `Doing`, `Held`, `Uncertain` or `Undoing`.
+    /// Whether it is attached to this node: `Absent`, `Doing`, `Held`, `Uncertain` or `Undoing`; `NotNeeded` if it need not
+    /// be.
     pub attached: String,
     /// Whether it is ready on this node, in the same words.
     pub staged: String,
     /// The size it is known to have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// Whether it is reported as in use.
+    /// Whether anything of it is here or may be, or it is reported as in use.
     pub in_use: bool,
     /// Why it is not settled, deepest cause last; empty if it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -263,7 +287,7 @@ pub struct VolumeStatus {
 }
 
 /// A pod that wants a volume or has it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeUser {
     /// The pod's UID.
@@ -272,6 +296,15 @@ pub struct VolumeUser {
     pub names: Vec<String>,
     /// Whether it is published: `Absent`, `Doing`, `Held`, `Uncertain` or `Undoing`.
     pub published: String,
+    /// Whether a container may have it.
+    #[serde(default)]
+    pub mounted: bool,
+    /// It is mounted, and something keeps it from being what it should be now, as its reasons say.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stale: bool,
+    /// Why it is not settled in this pod, deepest cause last; empty if it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Reason>,
 }
 
 /// Work that runs.
@@ -285,13 +318,42 @@ pub struct OperationStatus {
     /// The pod's UID, if it is for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<String>,
-    /// When it began.
+    /// When it began; while it is queued, when it was asked for.
     pub since: Timestamp,
-    /// Whether it should have ended by now.
+    /// Whether it should have ended by now, or is held back because a process of before hangs at its place.
     pub hung: bool,
+    /// How many others go first, if it waits for its turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_behind: Option<u32>,
 }
 
-/// Something that happened to a pod, in the kubelet's words.
+/// What is tried at once because somebody asked for it.
+pub type Retry = Object<RetryStatus>;
+
+/// What is tried at once.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryStatus {
+    /// All of it.
+    pub retried: Vec<Retried>,
+}
+
+/// What is tried at once of a pod, or of the node, as it is shown.
+pub fn retry(metadata: Metadata, retried: Vec<Retried>) -> Retry {
+    Object::new("Retry", metadata, RetryStatus { retried })
+}
+
+/// Something that failed before and is tried at once.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Retried {
+    /// What it is, for people.
+    pub what: String,
+    /// How often it had failed in a row.
+    pub attempts: u32,
+}
+
+/// Something that happened to a pod or a claim, in the words of the kubelet or of Kubernetes' controllers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventStatus {
@@ -302,10 +364,13 @@ pub struct EventStatus {
     pub reason: String,
     /// What happened.
     pub message: String,
-    /// The pod's name.
+    /// The pod's name; empty for what happened to a claim.
     pub pod: String,
-    /// The pod's UID.
+    /// The pod's UID; empty likewise.
     pub pod_uid: String,
+    /// The claim's name, if it happened to a claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
     /// How often.
     pub count: u64,
     /// When it was told first.
@@ -540,8 +605,8 @@ impl Clock {
         reasons.iter().map(|it| self.reason(it)).collect()
     }
 
-    fn reason(&self, reason: &reason::Reason) -> Reason {
-        let reason::Reason { code, text, since, attempts, next_try, waits_on } = reason;
+    pub(crate) fn reason(&self, reason: &reason::Reason) -> Reason {
+        let reason::Reason { code, text, since, attempts, next_try, goes_at, waits_on } = reason;
         Reason {
             code: code.to_string(),
             message: text.clone(),
@@ -549,6 +614,7 @@ impl Clock {
             since: self.wall(*since),
             attempts: *attempts,
             next_try: next_try.map(|it| self.wall(it)),
+            goes_at: goes_at.map(|it| self.wall(it)),
             waits_on: awaited(waits_on),
         }
     }
@@ -597,14 +663,26 @@ pub fn split(title: &str) -> (Option<String>, String) {
     }
 }
 
-/// A pod as it is shown, which was first given at `given`. `path` tells where a volume of it is, by its id.
+/// Since when a pod is known, and stands as it does.
+#[derive(Clone, Copy)]
+pub(crate) struct Since {
+    /// When it was given first in this life of the node.
+    pub(crate) given: Time,
+    /// When it was given first in any.
+    pub(crate) first_seen: Timestamp,
+    /// How its volumes stand; none of a pod that is not given.
+    pub(crate) standing: Option<Standing>,
+}
+
+/// A pod as it is shown. `path` tells where a volume of it is, by its id.
 pub(crate) fn pod(
     clock: Clock,
     detail: &PodDetail,
-    given: Time,
+    since: Since,
     path: impl Fn(&PodVolumeView) -> Option<String>,
 ) -> Pod {
     let PodDetail { pod, volumes } = detail;
+    let given = since.given;
     let (namespace, name) = split(&pod.name);
     let volumes: Vec<_> = volumes
         .iter()
@@ -619,13 +697,22 @@ pub(crate) fn pod(
             // Of what is neither here nor wanted nobody knows since when.
             since: clock.wall(if it.volume.is_none() && it.reasons.is_empty() { given } else { it.since }),
             mounted: it.volume.as_ref().is_some_and(|it| it.mounted),
+            stale: !it.current,
             path: path(it),
             reasons: clock.reasons(&it.reasons),
         })
         .collect();
-    let condition = mounted(pod.ready, &volumes, clock.wall(given));
+    let of_volumes = volumes.iter().map(|it| it.since).max().unwrap_or(clock.wall(given));
+    let mounted_since = since.standing.filter(|it| it.now.mounted == pod.ready).map(|it| clock.wall(it.mounted_since));
+    let is_current = !volumes.iter().any(|it| it.stale);
+    let current_since = since.standing.filter(|it| it.now.current == is_current).map(|it| clock.wall(it.current_since));
+    let conditions = vec![
+        mounted(pod, &volumes, mounted_since.unwrap_or(of_volumes)),
+        current(&volumes, current_since.unwrap_or(of_volumes)),
+    ];
     let phase = match pod.life {
         Life::Found => PodPhase::Found,
+        Life::Held => PodPhase::Held,
         Life::Known(Phase::Running) => PodPhase::Wanted,
         Life::Known(Phase::Stopping) => PodPhase::Ending,
         Life::Known(Phase::Finished) => PodPhase::Finished,
@@ -633,7 +720,49 @@ pub(crate) fn pod(
         Life::Gone => PodPhase::Leaving,
     };
     let metadata = Metadata { namespace, name, uid: Some(pod.uid.to_string()) };
-    Object::new("Pod", metadata, PodStatus { phase, conditions: vec![condition], volumes })
+    let held = volumes.iter().flat_map(|it| &it.reasons).filter(|_| phase == PodPhase::Held);
+    let goes_at = held.filter_map(|it| it.goes_at).max();
+    Object::new(
+        "Pod",
+        metadata,
+        PodStatus { phase, releasing: Vec::new(), first_seen: Some(since.first_seen), conditions, goes_at, volumes },
+    )
+}
+
+impl MountStatus {
+    /// Adds that what was in it is lost, before whatever else is to be said, which may be what to do next.
+    pub(crate) fn content_was_lost(&mut self, at: SystemTime) {
+        let since = Timestamp::try_from(at).unwrap_or(self.since);
+        let code = Code::ContentLost;
+        self.reasons.insert(
+            0,
+            Reason {
+                code: code.to_string(),
+                message: code.meaning().into(),
+                remedy: code.remedy().into(),
+                since,
+                attempts: 0,
+                next_try: None,
+                goes_at: None,
+                waits_on: None,
+            },
+        );
+    }
+}
+
+/// That what a pod had in its volumes is lost, if it is.
+pub(crate) fn content_lost(volumes: &[MountStatus]) -> Option<Condition> {
+    let code = Code::ContentLost.as_str();
+    let lost: Vec<_> = volumes.iter().filter(|it| it.reasons.iter().any(|it| it.code == code)).collect();
+    let since = lost.iter().flat_map(|it| &it.reasons).filter(|it| it.code == code).map(|it| it.since).max()?;
+    let names: Vec<&str> = lost.iter().map(|it| it.volume.as_str()).collect();
+    Some(Condition {
+        kind: "VolumeContentLost".into(),
+        status: ConditionStatus::True,
+        reason: code.into(),
+        message: format!("volume {}: {}", names.join(", "), Code::ContentLost.meaning()),
+        last_transition_time: since,
+    })
 }
 
 fn title(volume: &PodVolumeView) -> String {
@@ -642,10 +771,13 @@ fn title(volume: &PodVolumeView) -> String {
 }
 
 /// Whether all volumes of a pod are mounted; if not, the deepest cause of the first that is not.
-fn mounted(ready: bool, volumes: &[MountStatus], given: Timestamp) -> Condition {
-    let since = volumes.iter().map(|it| it.since).max().unwrap_or(given);
+fn mounted(pod: &PodView, volumes: &[MountStatus], since: Timestamp) -> Condition {
     let stuck = volumes.iter().find(|it| !it.mounted);
-    let (reason, message) = match (ready, stuck) {
+    let status = match pod.life {
+        Life::Held => ConditionStatus::Unknown,
+        Life::Found | Life::Known(_) | Life::Leaving | Life::Gone => pod.ready.into(),
+    };
+    let (reason, message) = match (pod.ready, stuck) {
         (true, _) => (Code::Mounted.to_string(), Code::Mounted.meaning().to_owned()),
         (false, None) => (Code::Idle.to_string(), "The pod wants no volumes any more.".to_owned()),
         (false, Some(volume)) => match volume.reasons.last() {
@@ -653,7 +785,21 @@ fn mounted(ready: bool, volumes: &[MountStatus], given: Timestamp) -> Condition 
             None => (volume.state.clone(), format!("volume {} is not mounted", volume.volume)),
         },
     };
-    Condition { kind: "VolumesMounted".into(), status: ready.into(), reason, message, last_transition_time: since }
+    Condition { kind: "VolumesMounted".into(), status, reason, message, last_transition_time: since }
+}
+
+/// Whether all volumes that are mounted are as they should be now; if not, the deepest cause of the first that is not.
+fn current(volumes: &[MountStatus], since: Timestamp) -> Condition {
+    let stale = volumes.iter().find(|it| it.stale);
+    let (reason, message) = match stale {
+        None => ("Current".to_owned(), "Every volume that is mounted is as it should be now.".to_owned()),
+        Some(volume) => match volume.reasons.last() {
+            Some(deepest) => (deepest.code.clone(), format!("volume {}: {}", volume.volume, deepest.message)),
+            None => (volume.state.clone(), format!("volume {} cannot be brought up to date", volume.volume)),
+        },
+    };
+    let status = stale.is_none().into();
+    Condition { kind: "VolumesCurrent".into(), status, reason, message, last_transition_time: since }
 }
 
 fn mode(mode: Mode) -> &'static str {
@@ -689,13 +835,20 @@ pub(crate) fn volume(clock: Clock, volume: &VolumeView) -> Volume {
         uid: it.pod.to_string(),
         names: it.names.iter().map(ToString::to_string).collect(),
         published: step(it.publish).into(),
+        mounted: it.mounted,
+        stale: !it.current,
+        reasons: clock.reasons(&it.reasons),
     });
+    let is_absent = |it: StepView| it == StepView::Absent;
+    let if_needed = |needed: bool, at: StepView| if needed || !is_absent(at) { step(at) } else { "NotNeeded" };
+    let is_here =
+        !is_absent(volume.attach) || !is_absent(volume.stage) || volume.mounts.iter().any(|it| !is_absent(it.publish));
     let status = VolumeStatus {
         plugin: volume.plugin.to_string(),
-        attached: step(volume.attach).into(),
-        staged: step(volume.stage).into(),
+        attached: if_needed(volume.needs_attach, volume.attach).into(),
+        staged: if_needed(volume.needs_stage, volume.stage).into(),
         size_bytes: volume.size_bytes,
-        in_use: volume.in_use,
+        in_use: volume.in_use || is_here,
         reasons: clock.reasons(&volume.reasons),
         pods: pods.collect(),
     };
@@ -709,7 +862,11 @@ pub(crate) fn operation(clock: Clock, operation: &OperationView) -> Operation {
         volume_id: operation.volume.to_string(),
         pod_uid: operation.pod.as_ref().map(ToString::to_string),
         since: clock.wall(operation.since),
-        hung: operation.hung,
+        hung: operation.turn == TurnView::Hung,
+        queued_behind: match operation.turn {
+            TurnView::Queued { ahead } => Some(ahead),
+            TurnView::Runs | TurnView::Hung => None,
+        },
     };
     Object::new("Operation", Metadata { name: operation.id.to_string(), ..Metadata::default() }, status)
 }

@@ -33,10 +33,11 @@ impl Manifests {
         Ok(Self(documents))
     }
 
-    /// One file of all objects, and of the pods of these names.
+    /// One file of all objects, and of the pods of these names. If there are none, it says so: an empty file is no wish.
     pub(crate) fn with(&self, pods: &[String]) -> String {
         let wanted = self.0.iter().filter(|it| it.pod.as_ref().is_none_or(|it| pods.contains(it)));
-        wanted.map(|it| format!("---\n{}\n", it.text)).collect()
+        let documents = wanted.map(|it| format!("---\n{}\n", it.text));
+        documents.chain(["---\n{apiVersion: v1, kind: List, items: []}\n".into()]).collect()
     }
 
     /// The UID of a pod, if it has one: for a moment there can be an older pod of the same name.

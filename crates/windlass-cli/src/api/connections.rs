@@ -1,34 +1,42 @@
 //! Connections: how many, for how long, and how they end.
 //!
 //! Whoever finds no place waits for one for a moment, because most requests are short; then it is told so. Those who wait
-//! have places of their own, and when these are taken too, connections stay in the kernel's queue. So there are never more
-//! descriptors or more memory than the limits allow, whatever clients do.
+//! have places of their own, and who finds none of these either is told at once. So there are never more descriptors or more
+//! memory than the limits allow, whatever clients do. Watches, which last, may not take all places, and no user may take
+//! those of the others or of root: see [`Places`].
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use axum::Router;
-use hyper::server::conn::http1;
+use hyper::{
+    Request,
+    body::Incoming,
+    server::conn::http1,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
 use tokio::{
     net::{UnixListener, UnixStream},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::watch,
     task::JoinSet,
     time::timeout,
 };
 
 use super::{
+    places::{Place, Places},
     routes::{self, Api},
     stall::Impatient,
+    status::Status,
 };
 use crate::daemon::shared::Shared;
 
 /// How long a request may be without its body, in bytes.
 const HEAD_MAX: usize = 16 * 1024;
 /// How many may wait for a place, or be told that there is none.
-const WAITING_MAX: usize = 32;
+const WAITING_MAX: usize = 128;
 /// How long to leave new connections alone when the system has no room for them.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -37,6 +45,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Limits {
     /// How many connections are served at a time.
     pub(crate) connections_max: usize,
+    /// How many of them may be watches.
+    pub(crate) watches_max: usize,
     /// How long one more waits for a place before it is told that there is none.
     pub(crate) patience: Duration,
     /// How long a client may take to send the head of a request, and how long a connection may be idle.
@@ -48,10 +58,11 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// So many connections, and what suits everybody else.
+    /// So many connections, of which a quarter is kept for requests that are no watches, and what suits everybody else.
     pub(crate) fn new(connections_max: usize) -> Self {
         Self {
             connections_max,
+            watches_max: (connections_max - connections_max / 4).max(1),
             patience: Duration::from_secs(1),
             head_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
@@ -68,20 +79,31 @@ pub(crate) async fn serve(
     mut stop: watch::Receiver<bool>,
 ) {
     let api = Api { shared, stop: stop.clone() };
-    let server = Server { router: routes::router(api), limits, stop: stop.clone() };
-    let places = Arc::new(Semaphore::new(limits.connections_max));
-    let waiting = Arc::new(Semaphore::new(WAITING_MAX));
+    let server = Server {
+        router: routes::router(api),
+        limits,
+        places: Places::new(limits.connections_max),
+        watches: Places::new(limits.watches_max),
+        stop: stop.clone(),
+    };
+    let waiting = Places::new(WAITING_MAX);
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             () = told(&mut stop) => break,
             Some(_) = connections.join_next() => continue,
-            accepted = accept(&listener, &waiting) => accepted,
+            accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, turn)) => {
-                let (server, places) = (server.clone(), places.clone());
-                connections.spawn(async move { server.welcome(stream, turn, places).await });
+            Ok((stream, _)) => {
+                let user = user(&stream);
+                match waiting.take(user) {
+                    Some(turn) => {
+                        let server = server.clone();
+                        connections.spawn(async move { server.welcome(stream, user, turn).await });
+                    }
+                    None => turn_away(&stream),
+                }
             }
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "a client of the API could not be accepted");
@@ -99,11 +121,15 @@ pub(crate) async fn serve(
     }
 }
 
-/// The next client, once there is room for one who waits.
-async fn accept(listener: &UnixListener, waiting: &Arc<Semaphore>) -> io::Result<(UnixStream, OwnedSemaphorePermit)> {
-    let turn = waiting.clone().acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, turn))
+/// Who is at the other end, as far as this daemon's user namespace knows them; nobody in particular if the kernel does not
+/// say.
+fn user(stream: &UnixStream) -> u32 {
+    stream.peer_cred().map_or(u32::MAX, |it| it.uid())
+}
+
+/// Says that there is no place, as far as that can be said without waiting.
+fn turn_away(stream: &UnixStream) {
+    let _ = stream.try_write(routes::refusal().as_bytes());
 }
 
 /// Waits until it is told to stop. If whoever would tell is gone, that is the end too.
@@ -115,33 +141,66 @@ pub(super) async fn told(stop: &mut watch::Receiver<bool>) {
 struct Server {
     router: Router,
     limits: Limits,
+    places: Places,
+    watches: Places,
     stop: watch::Receiver<bool>,
+}
+
+/// Who asks, and what it may still have.
+#[derive(Debug, Clone)]
+pub(super) struct Asker {
+    user: u32,
+    watches: Places,
+}
+
+impl Asker {
+    /// Whose process it is, as the kernel says.
+    pub(super) fn user(&self) -> u32 {
+        self.user
+    }
+
+    /// A place for one more watch.
+    pub(super) fn watch(&self) -> Result<Place, Status> {
+        self.watches.take(self.user).ok_or_else(|| {
+            let (all, own) = (self.watches.max(), self.watches.max_of(self.user));
+            Status::unavailable(format!(
+                "there is no place for one more watch: {all} may be open at a time, and {own} of one user; \
+                 everything else is still answered"
+            ))
+        })
+    }
 }
 
 impl Server {
     /// Serves a client, or tells it that there is no place.
-    async fn welcome(self, stream: UnixStream, turn: OwnedSemaphorePermit, places: Arc<Semaphore>) {
-        match timeout(self.limits.patience, places.acquire_owned()).await {
-            Ok(Ok(_place)) => {
+    async fn welcome(self, stream: UnixStream, user: u32, turn: Place) {
+        match self.places.wait(user, self.limits.patience).await {
+            Some(_place) => {
                 drop(turn);
                 let router = self.router.clone();
-                self.serve(stream, router).await;
+                self.serve(stream, user, router).await;
             }
-            Ok(Err(_)) | Err(_) => {
-                let refused = self.serve(stream, routes::refusing());
+            None => {
+                let refused = self.serve(stream, user, routes::refusing());
                 // One that does not even take the refusal must not keep others from theirs.
                 let _ = timeout(Duration::from_secs(1), refused).await;
             }
         }
     }
 
-    async fn serve(mut self, stream: UnixStream, router: Router) {
+    async fn serve(mut self, stream: UnixStream, user: u32, router: Router) {
+        let asker = Asker { user, watches: self.watches.clone() };
+        let routes = TowerToHyperService::new(router);
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(asker.clone());
+            routes.call(request)
+        });
         let io = TokioIo::new(Impatient::new(stream, self.limits.stall_timeout));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.head_timeout)
             .max_buf_size(HEAD_MAX)
-            .serve_connection(io, TowerToHyperService::new(router));
+            .serve_connection(io, service);
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,

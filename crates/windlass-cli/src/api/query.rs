@@ -5,23 +5,38 @@ use std::time::Duration;
 use axum::{
     extract::{FromRequestParts, Query},
     http::request::Parts,
+    response::{IntoResponse, Response},
 };
 
-use super::status::Status;
+use super::{connections::Asker, places::Place, routes::closing, status::Status};
 
 /// The longest watch that can be asked for by `timeoutSeconds`: a day.
 const SECONDS_MAX: u64 = 86_400;
 
-/// What a list may be asked for with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// A list that is asked for.
+#[derive(Debug)]
 pub(super) struct Listing {
-    /// The list is to be followed by its changes.
-    pub(super) watch: bool,
-    /// For how long.
-    pub(super) within: Option<Duration>,
+    /// It is to be followed by its changes.
+    pub(super) watch: Option<Watching>,
 }
 
-impl Listing {
+/// A watch that may begin.
+#[derive(Debug)]
+pub(super) struct Watching {
+    /// For how long.
+    pub(super) within: Option<Duration>,
+    /// Its own until it ends.
+    pub(super) place: Place,
+}
+
+/// What a list may be asked for with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Asked {
+    watch: bool,
+    within: Option<Duration>,
+}
+
+impl Asked {
     fn read(pairs: Vec<(String, String)>) -> Result<Self, Status> {
         let (mut watch, mut seconds) = (None, None);
         for (name, value) in pairs {
@@ -39,10 +54,19 @@ impl Listing {
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Listing {
-    type Rejection = Status;
+    type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Status> {
-        Self::read(pairs(parts)?)
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
+        let asked = pairs(parts).and_then(Asked::read).map_err(IntoResponse::into_response);
+        let Asked { watch, within } = asked?;
+        if !watch {
+            return Ok(Self { watch: None });
+        }
+        let asker = parts.extensions.get::<Asker>();
+        let asker = asker.ok_or_else(|| Status::unavailable("it is not known who asks").into_response())?;
+        // One that is turned away is not to keep a connection either.
+        let place = asker.watch().map_err(closing)?;
+        Ok(Self { watch: Some(Watching { within, place }) })
     }
 }
 
@@ -57,6 +81,24 @@ impl<S: Send + Sync> FromRequestParts<S> for Plain {
             None => Ok(Self),
             Some((name, _)) => Err(unknown(name, "none is")),
         }
+    }
+}
+
+/// A volume of a pod, by the pod's name for it: `volume`.
+pub(super) struct OneVolume(pub(super) Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for OneVolume {
+    type Rejection = Status;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Status> {
+        let mut volume = None;
+        for (name, value) in pairs(parts)? {
+            match name.as_str() {
+                "volume" => volume = Some(value),
+                _ => return Err(unknown(&name, "volume is")),
+            }
+        }
+        Ok(Self(volume))
     }
 }
 
@@ -89,16 +131,16 @@ fn number(value: &str) -> Result<u64, Status> {
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> Result<Listing, String> {
+    fn read(pairs: &[(&str, &str)]) -> Result<Asked, String> {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Listing::read(pairs).map_err(|it| it.message.into())
+        Asked::read(pairs).map_err(|it| it.message.into())
     }
 
     #[test]
     fn a_watch_is_asked_for_by_name_and_for_a_time() {
-        assert_eq!(read(&[]), Ok(Listing::default()));
+        assert_eq!(read(&[]), Ok(Asked::default()));
         let within = Some(Duration::from_secs(7));
-        assert_eq!(read(&[("watch", "true"), ("timeoutSeconds", "7")]), Ok(Listing { watch: true, within }));
+        assert_eq!(read(&[("watch", "true"), ("timeoutSeconds", "7")]), Ok(Asked { watch: true, within }));
     }
 
     #[test]

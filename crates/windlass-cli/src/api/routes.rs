@@ -6,27 +6,31 @@ use axum::{
     Json, Router,
     body::Body,
     extract::{FromRequestParts, RawPathParams, Request, State},
-    http::{HeaderValue, Method, Uri, header, request::Parts},
+    http::{Method, Uri, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{delete, get, post},
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::watch as told;
-use windlass::view::{self, ConditionStatus, List, PodPhase, containers::containers};
+use windlass::{
+    node::{ClaimRefusal, DeleteError, Deleted, Ended},
+    view::{self, List, PodPhase, containers::containers},
+};
 use windlass_core::ids::PodUid;
 
 use super::{
     BASE, OPENAPI,
-    query::{Listing, Plain},
+    caller::MayChange,
+    query::{Listing, OneVolume, Plain},
     statistics,
     status::Status,
     watch,
 };
-use crate::daemon::shared::Shared;
+use crate::daemon::shared::{self, Shared};
 
 /// How much may be sent along with a request. Nothing reads it.
 const BODY_MAX: usize = 64 * 1024;
@@ -48,16 +52,23 @@ pub(super) fn router(api: Api) -> Router {
     let resources = Router::new()
         .route("/node", get(node))
         .route("/pods", get(pods))
+        .route("/pods/{name}", get(pod_by_uid).delete(delete_pod))
+        .route("/pods/{name}/orphans", delete(delete_orphans))
         .route("/mounts", get(mounts))
         .route("/volumes", get(volumes))
         .route("/drivers", get(drivers))
+        .route("/claims", get(claims))
         .route("/operations", get(operations))
         .route("/events", get(events))
         .route("/namespaces/{namespace}/pods", get(pods))
-        .route("/namespaces/{namespace}/pods/{name}", get(pod))
+        .route("/namespaces/{namespace}/pods/{name}", get(pod).delete(delete_pod))
         .route("/namespaces/{namespace}/pods/{name}/containers", get(pod_containers))
         .route("/namespaces/{namespace}/pods/{name}/statistics", get(pod_statistics))
+        .route("/namespaces/{namespace}/pods/{name}/retry", post(retry_pod))
+        .route("/retry", post(retry_all))
         .route("/namespaces/{namespace}/mounts", get(mounts))
+        .route("/namespaces/{namespace}/claims", get(claims))
+        .route("/namespaces/{namespace}/claims/{name}", get(claim).delete(delete_claim))
         .route("/namespaces/{namespace}/events", get(events));
     Router::new()
         .nest(BASE, resources)
@@ -67,21 +78,32 @@ pub(super) fn router(api: Api) -> Router {
         .route("/version", get(version))
         .route("/openapi.json", get(openapi))
         .fallback(nothing_there)
-        .method_not_allowed_fallback(only_get)
+        .method_not_allowed_fallback(not_possible)
         .layer(middleware::from_fn(read_body))
         .with_state(api)
 }
 
 /// Answers everybody that there is no room.
 pub(super) fn refusing() -> Router {
-    Router::new().fallback(async || {
-        let status = Status::unavailable("too many clients use the API at the moment; try again later");
-        closing(status)
-    })
+    Router::new().fallback(async || closing(no_place()))
+}
+
+/// The same as a whole response, for somebody whose request is not even read.
+pub(super) fn refusal() -> String {
+    let body = json!(no_place()).to_string();
+    let length = body.len();
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+         connection: close\r\n\r\n{body}"
+    )
+}
+
+fn no_place() -> Status {
+    Status::unavailable("too many clients use the API at the moment; try again later")
 }
 
 /// The connection ends with this answer.
-fn closing(status: Status) -> Response {
+pub(super) fn closing(status: Status) -> Response {
     ([(header::CONNECTION, "close")], status).into_response()
 }
 
@@ -112,11 +134,9 @@ fn nothing_at(uri: &Uri) -> Status {
     Status::not_found(format!("there is nothing at {:?}; see /openapi.json", uri.path()))
 }
 
-async fn only_get(method: Method) -> Response {
-    let status = Status::method_not_allowed(format!("{method} is not possible: everything here can only be read"));
-    let mut response = status.into_response();
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET,HEAD"));
-    response
+/// What is possible the router adds.
+async fn not_possible(method: Method) -> Status {
+    Status::method_not_allowed(format!("{method} is not possible here; see /openapi.json"))
 }
 
 /// The names in the path, as far as it has them.
@@ -140,24 +160,32 @@ impl<S: Send + Sync> FromRequestParts<S> for Place {
 }
 
 impl Place {
+    /// A pod of which only the UID is known may be of any namespace.
     fn holds(&self, metadata: &view::Metadata) -> bool {
-        self.namespace.is_none() || self.namespace == metadata.namespace
+        self.namespace.is_none() || metadata.namespace.is_none() || self.namespace == metadata.namespace
     }
 
-    /// The pod of this name. While an earlier one of the same name still goes, it is the later one.
+    /// The pod of this name, or without a namespace the pod of this UID. While an earlier one of the same name still goes, it is the later one.
     async fn pod(&self, shared: &Shared) -> Result<view::Pod, Status> {
-        let pods = shared.node.show_pods().await.into_iter();
-        let named = pods.filter(|it| self.holds(&it.metadata) && it.metadata.name == self.name);
+        // Not by going through all there are (I-9).
+        let named = match &self.namespace {
+            Some(namespace) => shared.node.show_pods_named(namespace, &self.name).await?,
+            None => shared.node.show_pod(&PodUid::from(&*self.name)).await?.into_iter().collect(),
+        };
         let first = |it: &view::Pod| match it.status.phase {
             PodPhase::Wanted => 0,
             PodPhase::Ending => 1,
             PodPhase::Finished => 2,
-            PodPhase::Found => 3,
-            PodPhase::Leaving => 4,
+            PodPhase::Held => 3,
+            PodPhase::Found => 4,
+            PodPhase::Leaving => 5,
+            PodPhase::Releasing => 6,
         };
-        named.min_by_key(first).ok_or_else(|| {
-            let namespace = self.namespace.as_deref().unwrap_or_default();
-            Status::not_found(format!("there is no pod {:?} in namespace {namespace:?}", self.name))
+        named.into_iter().min_by_key(first).ok_or_else(|| {
+            Status::not_found(match &self.namespace {
+                Some(namespace) => format!("there is no pod {:?} in namespace {namespace:?}", self.name),
+                None => format!("there is no pod whose UID is {:?}", self.name),
+            })
         })
     }
 }
@@ -168,56 +196,97 @@ fn list<T: Serialize>(kind: &str, items: Vec<T>) -> Response {
     Json(List::new(kind, items)).into_response()
 }
 
-async fn node(_: Plain, State(api): State<Api>) -> Json<view::Node> {
-    Json(api.shared.show_node().await)
+async fn node(_: Plain, State(api): State<Api>) -> Answer<view::Node> {
+    Ok(Json(api.shared.show_node().await?))
 }
 
-async fn pods(place: Place, listing: Listing, State(api): State<Api>) -> Response {
+async fn pods(place: Place, listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
     let node = &api.shared.node;
-    if listing.watch {
-        return watch::respond(watch::pods(node, place.namespace), listing.within, api.stop);
+    if let Some(watching) = listing.watch {
+        return Ok(watch::respond(watch::pods(node, place.namespace), watching, api.stop));
     }
-    let mut pods = node.show_pods().await;
+    let mut pods = node.show_pods().await?;
     pods.retain(|it| place.holds(&it.metadata));
-    list("Pod", pods)
+    Ok(list("Pod", pods))
 }
 
-async fn mounts(place: Place, listing: Listing, State(api): State<Api>) -> Response {
+async fn mounts(place: Place, listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
     let node = &api.shared.node;
-    if listing.watch {
-        return watch::respond(watch::mounts(node, place.namespace), listing.within, api.stop);
+    if let Some(watching) = listing.watch {
+        return Ok(watch::respond(watch::mounts(node, place.namespace), watching, api.stop));
     }
-    let pods = node.show_pods().await;
-    list("Mount", pods.iter().filter(|it| place.holds(&it.metadata)).flat_map(view::mounts).collect())
+    let pods = node.show_pods().await?;
+    Ok(list("Mount", pods.iter().filter(|it| place.holds(&it.metadata)).flat_map(view::mounts).collect()))
 }
 
-async fn volumes(listing: Listing, State(api): State<Api>) -> Response {
+async fn volumes(listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
     let node = &api.shared.node;
-    if listing.watch {
-        return watch::respond(watch::volumes(node), listing.within, api.stop);
+    if let Some(watching) = listing.watch {
+        return Ok(watch::respond(watch::volumes(node), watching, api.stop));
     }
-    list("Volume", node.show_volumes().await)
+    Ok(list("Volume", node.show_volumes().await?))
 }
 
-async fn drivers(listing: Listing, State(api): State<Api>) -> Response {
+async fn drivers(listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
     let node = &api.shared.node;
-    if listing.watch {
-        return watch::respond(watch::drivers(node), listing.within, api.stop);
+    if let Some(watching) = listing.watch {
+        return Ok(watch::respond(watch::drivers(node), watching, api.stop));
     }
-    list("Driver", node.show_drivers().await)
+    Ok(list("Driver", node.show_drivers().await?))
 }
 
-async fn operations(listing: Listing, State(api): State<Api>) -> Response {
+async fn claims(place: Place, listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
     let node = &api.shared.node;
-    if listing.watch {
-        return watch::respond(watch::operations(node), listing.within, api.stop);
+    if let Some(watching) = listing.watch {
+        return Ok(watch::respond(watch::claims(node, place.namespace), watching, api.stop));
     }
-    list("Operation", node.show_operations().await)
+    let mut claims = node.show_claims().await?;
+    claims.retain(|it| place.holds(&it.metadata));
+    Ok(list("Claim", claims))
+}
+
+async fn claim(place: Place, _: Plain, State(api): State<Api>) -> Answer<view::Claim> {
+    let namespace = place.namespace.as_deref().unwrap_or_default();
+    let claim = api.shared.node.show_claim(namespace, &place.name).await?;
+    claim
+        .map(Json)
+        .ok_or_else(|| Status::not_found(format!("there is no claim {:?} in namespace {namespace:?}", place.name)))
+}
+
+/// Has the volume deleted now that was made for a claim that is gone.
+async fn delete_claim(_: MayChange, place: Place, _: Plain, State(api): State<Api>) -> Answer<view::ClaimDeletion> {
+    let namespace = place.namespace.clone().unwrap_or_default();
+    let deleted = api.shared.node.delete_claim(&namespace, &place.name).await.map_err(|refusal| {
+        let text = refusal.to_string();
+        match refusal {
+            ClaimRefusal::Unknown { .. } => Status::not_found(text),
+            ClaimRefusal::StillThere { .. }
+            | ClaimRefusal::InUse { .. }
+            | ClaimRefusal::SourceIncomplete { .. }
+            | ClaimRefusal::Busy { .. } => Status::conflict(text),
+            ClaimRefusal::Ended(ended) => ended.into(),
+        }
+    })?;
+    let (outcome, volume) = match deleted {
+        Deleted::Deleting { volume } => ("Deleting", volume),
+        Deleted::Released { volume } => ("Released", Some(volume)),
+    };
+    let metadata = view::Metadata { namespace: Some(namespace), name: place.name, uid: None };
+    let status = view::ClaimDeletionStatus { outcome: outcome.into(), volume };
+    Ok(Json(view::Object::new("ClaimDeletion", metadata, status)))
+}
+
+async fn operations(listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
+    let node = &api.shared.node;
+    if let Some(watching) = listing.watch {
+        return Ok(watch::respond(watch::operations(node), watching, api.stop));
+    }
+    Ok(list("Operation", node.show_operations().await?))
 }
 
 async fn events(place: Place, listing: Listing, State(api): State<Api>) -> Response {
-    if listing.watch {
-        return watch::respond(watch::events(&api.shared, place.namespace), listing.within, api.stop);
+    if let Some(watching) = listing.watch {
+        return watch::respond(watch::events(&api.shared, place.namespace), watching, api.stop);
     }
     let mut events = api.shared.journal.events();
     events.retain(|it| place.holds(&it.metadata));
@@ -228,19 +297,60 @@ async fn pod(place: Place, _: Plain, State(api): State<Api>) -> Answer<view::Pod
     place.pod(&api.shared).await.map(Json)
 }
 
+async fn pod_by_uid(place: Place, query: Plain, api: State<Api>) -> Answer<view::Pod> {
+    pod(place, query, api).await
+}
+
+/// Takes a pod away that nobody names. One that somebody does is told by whom.
+async fn delete_pod(_: MayChange, place: Place, _: Plain, State(api): State<Api>) -> Answer<view::Pod> {
+    let shown = place.pod(&api.shared).await?;
+    let uid = PodUid::from(shown.metadata.uid.as_deref().unwrap_or_default());
+    let deleted = api.shared.node.delete_pod(&uid).await;
+    deleted.map_err(|error| {
+        if let DeleteError::Ended(ended) = error {
+            return Status::from(ended);
+        }
+        let manifests = &api.shared.about.manifests;
+        let manifest = api.shared.source.summary().borrow().manifest_of(&uid).map(|it| manifests.join(it));
+        Status::conflict(match (error, manifest) {
+            (DeleteError::Wanted, Some(file)) => {
+                format!(
+                    "pod {:?} is in the manifest {}, and goes when it is removed there",
+                    shown.metadata.name,
+                    file.display()
+                )
+            }
+            (error, _) => format!("pod {:?} cannot be deleted: {error}", shown.metadata.name),
+        })
+    })?;
+    tracing::info!(pod = shown.metadata.name, uid = uid.as_str(), "somebody said that the pod may go");
+    place.pod(&api.shared).await.or(Ok(shown)).map(Json)
+}
+
+/// Takes volumes away that a pod had before the start and does not name.
+async fn delete_orphans(_: MayChange, place: Place, _: Plain, State(api): State<Api>) -> Answer<view::Pod> {
+    let shown = place.pod(&api.shared).await?;
+    let uid = PodUid::from(shown.metadata.uid.as_deref().unwrap_or_default());
+    if !api.shared.node.delete_orphans(&uid).await? {
+        let text = format!("pod {:?} has no volume that is held because it does not name it", shown.metadata.name);
+        return Err(Status::conflict(text));
+    }
+    place.pod(&api.shared).await.or(Ok(shown)).map(Json)
+}
+
 async fn pod_containers(place: Place, _: Plain, State(api): State<Api>) -> Answer<view::Containers> {
     let shown = place.pod(&api.shared).await?;
     let uid = PodUid::from(shown.metadata.uid.as_deref().unwrap_or_default());
     let node = &api.shared.node;
-    let Some(pod) = node.pod(&uid).await else {
+    let Some(pod) = node.pod(&uid).await? else {
         let gone = format!("no manifest of pod {:?} is in force any more, so its containers are not known", place.name);
         return Err(Status::not_found(gone));
     };
-    let looking = async { (node.volumes(&uid).await, node.groups(&uid).await) };
+    let looking = async { Ok::<_, Ended>((node.volumes(&uid).await?, node.groups(&uid).await?)) };
     let (volumes, groups) = tokio::time::timeout(LOOK_TIMEOUT, looking).await.map_err(|_| {
         let seconds = LOOK_TIMEOUT.as_secs();
         Status::timeout(format!("the mounts of pod {:?} could not be looked at within {seconds} s", place.name))
-    })?;
+    })??;
     let why = |name: &str| {
         let volume = shown.status.volumes.iter().find(|it| it.volume == name)?;
         volume.reasons.last().map(|it| format!("the volume is not mounted: {}", it.message))
@@ -252,25 +362,55 @@ async fn pod_containers(place: Place, _: Plain, State(api): State<Api>) -> Answe
 async fn pod_statistics(place: Place, _: Plain, State(api): State<Api>) -> Answer<view::PodStatistics> {
     let shown = place.pod(&api.shared).await?;
     let uid = PodUid::from(shown.metadata.uid.as_deref().unwrap_or_default());
-    let asked = api.shared.node.ask_statistics(&uid).await;
+    let asked = api.shared.node.ask_statistics(&uid).await?;
     let questions = asked.into_iter().map(|(name, asked)| (name.to_string(), asked.answer()));
     Ok(Json(view::statistics(&shown, statistics::answers(questions, statistics::TIMEOUT).await)))
 }
 
-/// The process answers, and that is all it says.
-async fn healthz(_: Plain) -> Response {
-    Json(json!({"status": "ok"})).into_response()
+/// Tries at once what failed of a pod, or of one volume of it.
+async fn retry_pod(_: MayChange, place: Place, volume: OneVolume, State(api): State<Api>) -> Answer<view::Retry> {
+    let shown = place.pod(&api.shared).await?;
+    let uid = PodUid::from(shown.metadata.uid.as_deref().unwrap_or_default());
+    if let Some(name) = &volume.0
+        && !shown.status.volumes.iter().any(|it| it.volume == *name)
+    {
+        return Err(Status::not_found(format!("pod {:?} has no volume {name:?}", place.name)));
+    }
+    let retried = api.shared.node.retry(Some(&uid), volume.0.as_deref()).await?;
+    Ok(Json(view::retry(shown.metadata, retried)))
+}
+
+/// Tries at once whatever failed.
+async fn retry_all(_: MayChange, _: Plain, State(api): State<Api>) -> Answer<view::Retry> {
+    let retried = api.shared.node.retry(None, None).await?;
+    let metadata = view::Metadata { name: api.shared.about.node_name.clone(), ..view::Metadata::default() };
+    Ok(Json(view::retry(metadata, retried)))
+}
+
+/// The process answers, and so does its engine: without that it does nothing for anybody.
+async fn healthz(_: Plain, State(api): State<Api>) -> Result<Response, Status> {
+    alive(&api).await?;
+    Ok(Json(json!({"status": "ok"})).into_response())
+}
+
+async fn alive(api: &Api) -> Result<(), Status> {
+    let answered = tokio::time::timeout(LOOK_TIMEOUT, api.shared.node.ping()).await;
+    let seconds = LOOK_TIMEOUT.as_secs();
+    Ok(answered.map_err(|_| Status::unavailable(format!("the engine has not answered within {seconds} s")))??)
 }
 
 /// Everything is known, so what is shown is all there is.
-async fn readyz(_: Plain, State(api): State<Api>) -> Response {
-    let node = api.shared.show_node().await;
-    let needed = |kind: &str| matches!(kind, "Synced" | "SourceComplete");
-    let missing = node.status.conditions.iter().find(|it| needed(&it.kind) && it.status != ConditionStatus::True);
-    match missing {
-        None => Json(json!({"status": "ok"})).into_response(),
-        Some(condition) => Status::unavailable(format!("{}: {}", condition.reason, condition.message)).into_response(),
-    }
+async fn readyz(_: Plain, State(api): State<Api>) -> Result<Response, Status> {
+    alive(&api).await?;
+    let is_synced = api.shared.node.is_synced().await?;
+    let is_complete = api.shared.source.summary().borrow().complete;
+    // Not by showing all there is: this is asked often, whatever the number of pods (I-9).
+    let (reason, message) = match (is_synced, is_complete) {
+        (true, true) => return Ok(Json(json!({"status": "ok"})).into_response()),
+        (false, _) => shared::NOT_SYNCED,
+        (true, false) => shared::NOT_COMPLETE,
+    };
+    Err(Status::unavailable(format!("{reason}: {message}")))
 }
 
 async fn version(_: Plain) -> Response {
@@ -284,7 +424,7 @@ async fn openapi(_: Plain) -> Response {
 /// What there is, in the form in which Kubernetes tells.
 async fn discovery(_: Plain) -> Response {
     let resource = |name: &str, kind: &str, namespaced: bool, verbs: &[&str]| json!({"name": name, "kind": kind, "namespaced": namespaced, "verbs": verbs});
-    let all = ["get", "list", "watch"];
+    let all = ["get", "list", "watch", "delete"];
     let some = ["list", "watch"];
     let resources = [
         resource("node", "Node", false, &all[..1]),
@@ -294,6 +434,7 @@ async fn discovery(_: Plain) -> Response {
         resource("mounts", "Mount", true, &some),
         resource("volumes", "Volume", false, &some),
         resource("drivers", "Driver", false, &some),
+        resource("claims", "Claim", true, &["get", "list", "watch", "delete"]),
         resource("operations", "Operation", false, &some),
         resource("events", "Event", true, &some),
     ];

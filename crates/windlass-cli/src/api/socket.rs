@@ -14,6 +14,7 @@ use rustix::{
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
 };
 use tokio::net::UnixListener;
+use windlass_linux::process::{Process, Standing};
 
 /// Who may use the socket: its owner and its group.
 const MODE: u32 = 0o660;
@@ -38,13 +39,35 @@ impl Drop for SocketFile {
     }
 }
 
+/// Whether [`bind`] can work, as far as that can be told without changing anything.
+pub(crate) fn check(path: &Path, group: Option<&str>) -> anyhow::Result<()> {
+    address(path)?;
+    group.map(find_group).transpose()?;
+    match fs::symlink_metadata(path) {
+        Ok(found) => is_socket(path, &found),
+        // What else is wrong is told by who makes it.
+        Err(_) => Ok(()),
+    }
+}
+
+fn address(path: &Path) -> anyhow::Result<SocketAddrUnix> {
+    SocketAddrUnix::new(path).with_context(|| {
+        let length = path.as_os_str().len();
+        format!("{} cannot be the path of a socket: it has {length} bytes and at most 107 fit", path.display())
+    })
+}
+
+fn is_socket(path: &Path, found: &fs::Metadata) -> anyhow::Result<()> {
+    if !found.file_type().is_socket() {
+        bail!("{} is there and is no socket; remove it, or name another path with --socket", path.display());
+    }
+    Ok(())
+}
+
 /// Makes the socket and listens on it. The directory above it is made if it is missing, and the socket that a dead daemon
 /// left behind is replaced; one that somebody answers on, or a file that is no socket, is an error.
 pub(crate) fn bind(path: &Path, group: Option<&str>) -> anyhow::Result<(UnixListener, SocketFile)> {
-    let address = SocketAddrUnix::new(path).with_context(|| {
-        let length = path.as_os_str().len();
-        format!("{} cannot be the path of a socket: it has {length} bytes and at most 107 fit", path.display())
-    })?;
+    let address = address(path)?;
     let group = group.map(find_group).transpose()?;
     make_directory(path)?;
     clear(path, &address)?;
@@ -86,11 +109,12 @@ fn clear(path: &Path, address: &SocketAddrUnix) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error).with_context(|| format!("look at {}", path.display())),
     };
-    if !found.file_type().is_socket() {
-        bail!("{} is there and is no socket; remove it, or name another path with --socket", path.display());
-    }
-    match rustix::net::connect(&unconnected()?, address) {
-        // Everybody who answers is alive, also one who has too much to do at the moment.
+    is_socket(path, &found)?;
+    let socket = unconnected()?;
+    match rustix::net::connect(&socket, address) {
+        // The kernel answers for one that was killed while a thread of it hangs in the kernel, and always will.
+        Ok(()) if is_dead(&socket) => {}
+        // Everybody else who answers is alive, also one who has too much to do at the moment.
         Ok(()) | Err(Errno::AGAIN) => {
             bail!("another daemon answers at {}; end it, or name another path with --socket", path.display())
         }
@@ -102,6 +126,17 @@ fn clear(path: &Path, address: &SocketAddrUnix) -> anyhow::Result<()> {
         fs::remove_file(path).with_context(|| format!("remove the socket {} of a dead daemon", path.display()))?;
     }
     Ok(())
+}
+
+/// Whether whoever listens at the other end runs no instruction any more (I-6, I-11).
+fn is_dead(socket: &OwnedFd) -> bool {
+    let listener = rustix::net::sockopt::socket_peercred(socket).ok().map(|it| it.pid.as_raw_nonzero().get());
+    let listener = listener.and_then(|it| u32::try_from(it).ok()).map(Process::of);
+    match listener {
+        Some(Ok(process)) => matches!(process.standing(), Standing::Stuck | Standing::Gone),
+        // It has gone, and somebody else has its socket open; or it is in a namespace of processes that is not seen here.
+        Some(Err(_)) | None => false,
+    }
 }
 
 /// A group by its name or its number.

@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use windlass::view;
+use windlass::{node::Ended, view};
 
 /// Why a request was not answered with what it asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -42,6 +42,16 @@ impl Status {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
+    /// The caller may not do that.
+    pub(super) fn forbidden(message: impl Into<Box<str>>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
+    }
+
+    /// Things are not so that it could be done.
+    pub(super) fn conflict(message: impl Into<Box<str>>) -> Self {
+        Self::new(StatusCode::CONFLICT, "Conflict", message)
+    }
+
     pub(super) fn not_found(message: impl Into<Box<str>>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message)
     }
@@ -67,6 +77,12 @@ impl Status {
     /// Something that had to be looked at did not answer.
     pub(super) fn timeout(message: impl Into<Box<str>>) -> Self {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
+    }
+}
+
+impl From<Ended> for Status {
+    fn from(ended: Ended) -> Self {
+        Self::unavailable(ended.to_string())
     }
 }
 

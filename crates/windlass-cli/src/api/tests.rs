@@ -29,7 +29,7 @@ use windlass_core::ids::PodUid;
 use super::{Limits, bind, serve, socket::SocketFile};
 use crate::daemon::{
     journal::Journal,
-    shared::{About, Shared},
+    shared::{About, Shared, Transitions},
 };
 
 /// Covered by a tmpfs in the test's namespace, so nothing is written on this system's disk.
@@ -75,7 +75,8 @@ impl Case {
             rootless: false,
             started: jiff::Timestamp::now(),
         };
-        let shared = Arc::new(Shared { node, source, journal: Arc::new(Journal::new()), about });
+        let transitions = Arc::new(Transitions::new(about.started));
+        let shared = Arc::new(Shared { node, source, journal: Arc::new(Journal::new()), about, transitions });
         let socket = directory.join("sockets/api.sock");
         let (listener, file) = bind(&socket, None).unwrap();
         let (stop, told) = watch::channel(false);
@@ -130,7 +131,7 @@ fn with_limits(limits: Limits, test: impl AsyncFnOnce(&Case) + Send + 'static) {
             serving.await.unwrap();
             drop(file);
             assert!(!socket.exists(), "the socket goes with the server");
-            assert_eq!(shared.node.clone().stop(Duration::from_secs(30)).await, 0, "nothing runs any more");
+            assert_eq!(shared.node.clone().stop(Duration::from_secs(30)).await, Ok(0), "nothing runs any more");
         });
     });
 }

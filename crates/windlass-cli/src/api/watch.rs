@@ -10,7 +10,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use axum::{
@@ -30,6 +29,7 @@ use windlass_core::ids::{PodUid, VolumeId};
 
 use super::{
     connections::told,
+    query::Watching,
     seen::{Entries, Seen},
 };
 use crate::daemon::shared::Shared;
@@ -47,15 +47,18 @@ const ALL: &str = "";
 pub(super) trait Watched: Send + 'static {
     type Object: Serialize + Send + Sync;
 
-    /// Everything there is, by group.
-    fn list(&mut self) -> impl Future<Output = Vec<(String, Entries<Self::Object>)>> + Send;
+    /// Everything there is, by group; `None` once the node has ended, which must not look as if all were gone.
+    fn list(&mut self) -> impl Future<Output = Option<Groups<Self::Object>>> + Send;
 
     /// Waits until something changes and says where to look; `None` once nothing can change any more.
     fn touched(&mut self) -> impl Future<Output = Option<Look>> + Send;
 
-    /// These groups as they are now.
-    fn look(&mut self, groups: &[String]) -> impl Future<Output = Vec<(String, Entries<Self::Object>)>> + Send;
+    /// These groups as they are now; `None` as above.
+    fn look(&mut self, groups: &[String]) -> impl Future<Output = Option<Groups<Self::Object>>> + Send;
 }
+
+/// Objects, by group.
+type Groups<T> = Vec<(String, Entries<T>)>;
 
 /// Where to look after a change.
 pub(super) enum Look {
@@ -64,9 +67,12 @@ pub(super) enum Look {
 }
 
 /// A response that goes on until the time is over, the daemon stops or the client goes.
-pub(super) fn respond(watched: impl Watched, within: Option<Duration>, mut stop: watch::Receiver<bool>) -> Response {
+pub(super) fn respond(watched: impl Watched, watching: Watching, mut stop: watch::Receiver<bool>) -> Response {
     let (sender, chunks) = mpsc::channel(1);
+    let Watching { within, place } = watching;
     let watching = async move {
+        // Free again when this ends, or is dropped with its connection.
+        let _place = place;
         let time_is_over = async {
             match within {
                 Some(within) => tokio::time::sleep(within).await,
@@ -87,7 +93,7 @@ pub(super) fn respond(watched: impl Watched, within: Option<Duration>, mut stop:
 async fn follow<W: Watched>(mut watched: W, chunks: mpsc::Sender<Bytes>) -> Option<()> {
     let mut seen = Seen::default();
     let mut lines = Vec::new();
-    for (group, entries) in watched.list().await {
+    for (group, entries) in watched.list().await? {
         seen.update(&group, entries, &mut lines);
         send(&chunks, &mut lines, CHUNK).await?;
     }
@@ -98,7 +104,7 @@ async fn follow<W: Watched>(mut watched: W, chunks: mpsc::Sender<Bytes>) -> Opti
             Look::At(groups) => {
                 let groups: Vec<String> = groups.into_iter().collect();
                 for groups in groups.chunks(LOOK_MAX) {
-                    for (group, entries) in watched.look(groups).await {
+                    for (group, entries) in watched.look(groups).await? {
                         seen.update(&group, entries, &mut lines);
                     }
                     send(&chunks, &mut lines, CHUNK).await?;
@@ -106,7 +112,7 @@ async fn follow<W: Watched>(mut watched: W, chunks: mpsc::Sender<Bytes>) -> Opti
             }
             Look::Everywhere => {
                 let mut gone: BTreeSet<String> = seen.groups().map(ToOwned::to_owned).collect();
-                for (group, entries) in watched.list().await {
+                for (group, entries) in watched.list().await? {
                     gone.remove(&group);
                     seen.update(&group, entries, &mut lines);
                     send(&chunks, &mut lines, CHUNK).await?;
@@ -162,6 +168,8 @@ struct Touched {
     alone: BTreeSet<VolumeId>,
     /// By name.
     drivers: BTreeSet<String>,
+    /// By namespace and name.
+    claims: BTreeSet<String>,
 }
 
 impl Touched {
@@ -182,13 +190,20 @@ impl Touched {
     }
 
     fn is_empty(&self) -> bool {
-        !self.everything && self.pods.is_empty() && self.volumes.is_empty() && self.drivers.is_empty()
+        !self.everything
+            && self.pods.is_empty()
+            && self.volumes.is_empty()
+            && self.drivers.is_empty()
+            && self.claims.is_empty()
     }
 
     fn take(&mut self, change: Change) {
         match change {
             Change::Missed(_) | Change::Synced => self.everything = true,
-            Change::Pod { pod, .. } | Change::PodReleased(pod) => {
+            Change::Pod { pod, .. }
+            | Change::PodReleased(pod)
+            | Change::VolumesReleased(pod)
+            | Change::Leftover { pod, .. } => {
                 self.pods.insert(pod);
             }
             Change::Volume { volume, pod: Some(pod), .. } => {
@@ -199,17 +214,19 @@ impl Touched {
                 self.volumes.insert(volume.clone());
                 self.alone.insert(volume);
             }
-            Change::Driver { name, .. } => {
+            Change::Driver { name, .. } | Change::DriverBack { name } | Change::DriverUnreachable { name } => {
                 self.drivers.insert(name.to_string());
+            }
+            Change::ClaimChanged { claim } => {
+                self.claims.insert(claim.to_string());
             }
             // The volume that made it so was told just before.
             Change::PodMounted(_)
             | Change::Event(_)
+            | Change::TookOver { .. }
             | Change::InUse { .. }
-            | Change::DriverBack { .. }
             | Change::DriverRefused { .. }
             | Change::Claim { .. }
-            | Change::Leftover { .. }
             | Change::Damaged { .. }
             | Change::DiskUnreadable { .. } => {}
         }
@@ -242,7 +259,9 @@ pub(super) fn mounts(node: &Node, namespace: Option<String>) -> OfPods<view::Mou
 
 impl<T> OfPods<T> {
     fn shape(&self, pod: view::Pod) -> Entries<T> {
-        if self.namespace.is_none() || self.namespace == pod.metadata.namespace {
+        // A pod of which only the UID is known may be of any namespace.
+        let namespace = &pod.metadata.namespace;
+        if self.namespace.is_none() || namespace.is_none() || self.namespace == *namespace {
             (self.shape)(pod)
         } else {
             Vec::new()
@@ -253,9 +272,9 @@ impl<T> OfPods<T> {
 impl<T: Serialize + Send + Sync + 'static> Watched for OfPods<T> {
     type Object = T;
 
-    async fn list(&mut self) -> Vec<(String, Entries<T>)> {
-        let pods = self.node.show_pods().await;
-        pods.into_iter().map(|it| (it.metadata.uid.clone().unwrap_or_default(), self.shape(it))).collect()
+    async fn list(&mut self) -> Option<Groups<T>> {
+        let pods = self.node.show_pods().await.ok()?.into_iter();
+        Some(pods.map(|it| (it.metadata.uid.clone().unwrap_or_default(), self.shape(it))).collect())
     }
 
     async fn touched(&mut self) -> Option<Look> {
@@ -265,16 +284,16 @@ impl<T: Serialize + Send + Sync + 'static> Watched for OfPods<T> {
         }
         let mut pods: BTreeSet<String> = touched.pods.iter().map(ToString::to_string).collect();
         for id in &touched.alone {
-            let users = self.node.show_volume(id).await.map(|it| it.status.pods);
+            let users = self.node.show_volume(id).await.ok()?.map(|it| it.status.pods);
             pods.extend(users.into_iter().flatten().map(|it| it.uid));
         }
         Some(Look::At(pods))
     }
 
-    async fn look(&mut self, groups: &[String]) -> Vec<(String, Entries<T>)> {
-        let pods = self.node.show_each(groups.iter().map(|it| it.as_str().into()).collect()).await;
+    async fn look(&mut self, groups: &[String]) -> Option<Groups<T>> {
+        let pods = self.node.show_each(groups.iter().map(|it| it.as_str().into()).collect()).await.ok()?;
         let shaped = pods.into_iter().map(|it| it.map(|it| self.shape(it)).unwrap_or_default());
-        groups.iter().cloned().zip(shaped).collect()
+        Some(groups.iter().cloned().zip(shaped).collect())
     }
 }
 
@@ -302,10 +321,10 @@ impl Volumes {
 impl Watched for Volumes {
     type Object = view::Volume;
 
-    async fn list(&mut self) -> Vec<(String, Entries<view::Volume>)> {
+    async fn list(&mut self) -> Option<Groups<view::Volume>> {
         self.of_pods.clear();
-        let volumes = self.node.show_volumes().await;
-        volumes.into_iter().map(|it| (it.metadata.name.clone(), self.entries(it))).collect()
+        let volumes = self.node.show_volumes().await.ok()?.into_iter();
+        Some(volumes.map(|it| (it.metadata.name.clone(), self.entries(it))).collect())
     }
 
     async fn touched(&mut self) -> Option<Look> {
@@ -320,19 +339,19 @@ impl Watched for Volumes {
         }
         let pods: Vec<PodUid> = touched.pods.into_iter().collect();
         for pods in pods.chunks(LOOK_MAX) {
-            let now = self.node.show_each(pods.to_vec()).await.into_iter().flatten();
+            let now = self.node.show_each(pods.to_vec()).await.ok()?.into_iter().flatten();
             volumes.extend(now.flat_map(|it| it.status.volumes).filter_map(|it| it.volume_id));
         }
         Some(Look::At(volumes))
     }
 
-    async fn look(&mut self, groups: &[String]) -> Vec<(String, Entries<view::Volume>)> {
+    async fn look(&mut self, groups: &[String]) -> Option<Groups<view::Volume>> {
         let mut volumes = Vec::with_capacity(groups.len());
         for group in groups {
-            let volume = self.node.show_volume(&group.as_str().into()).await;
+            let volume = self.node.show_volume(&group.as_str().into()).await.ok()?;
             volumes.push((group.clone(), volume.map(|it| self.entries(it)).unwrap_or_default()));
         }
-        volumes
+        Some(volumes)
     }
 }
 
@@ -356,11 +375,11 @@ impl Drivers {
     }
 
     /// The drivers that have got or lost one of these volumes.
-    async fn changed(&mut self, volumes: BTreeSet<VolumeId>) -> BTreeSet<String> {
+    async fn changed(&mut self, volumes: BTreeSet<VolumeId>) -> Option<BTreeSet<String>> {
         let volumes: Vec<VolumeId> = volumes.into_iter().collect();
         let mut changed = BTreeSet::new();
         for volumes in volumes.chunks(LOOK_MAX) {
-            let drivers = self.node.drivers_of(volumes.to_vec()).await;
+            let drivers = self.node.drivers_of(volumes.to_vec()).await.ok()?;
             for (volume, driver) in volumes.iter().zip(drivers) {
                 let driver = driver.map(|it| it.to_string());
                 if self.of_volumes.get(volume) != driver.as_ref() {
@@ -369,17 +388,17 @@ impl Drivers {
                 }
             }
         }
-        changed
+        Some(changed)
     }
 }
 
 impl Watched for Drivers {
     type Object = view::Driver;
 
-    async fn list(&mut self) -> Vec<(String, Entries<view::Driver>)> {
+    async fn list(&mut self) -> Option<Groups<view::Driver>> {
         self.of_volumes.clear();
-        let drivers = self.node.show_drivers().await;
-        drivers.into_iter().map(|it| (it.metadata.name.clone(), self.entries(it))).collect()
+        let drivers = self.node.show_drivers().await.ok()?.into_iter();
+        Some(drivers.map(|it| (it.metadata.name.clone(), self.entries(it))).collect())
     }
 
     async fn touched(&mut self) -> Option<Look> {
@@ -390,20 +409,73 @@ impl Watched for Drivers {
             }
             // A volume that comes or goes is told; what pods want of it is nothing to its driver.
             let mut drivers = touched.drivers;
-            drivers.extend(self.changed(touched.volumes).await);
+            drivers.extend(self.changed(touched.volumes).await?);
             if !drivers.is_empty() {
                 return Some(Look::At(drivers));
             }
         }
     }
 
-    async fn look(&mut self, groups: &[String]) -> Vec<(String, Entries<view::Driver>)> {
+    async fn look(&mut self, groups: &[String]) -> Option<Groups<view::Driver>> {
         let mut drivers = Vec::with_capacity(groups.len());
         for group in groups {
-            let driver = self.node.show_driver(group).await;
+            let driver = self.node.show_driver(group).await.ok()?;
             drivers.push((group.clone(), driver.map(|it| self.entries(it)).unwrap_or_default()));
         }
-        drivers
+        Some(drivers)
+    }
+}
+
+/// The claims; each is a group, by namespace and name.
+pub(super) struct Claims {
+    node: Node,
+    namespace: Option<String>,
+    changes: Changes,
+}
+
+/// The claims, of one namespace or all.
+pub(super) fn claims(node: &Node, namespace: Option<String>) -> Claims {
+    Claims { node: node.clone(), namespace, changes: node.changes() }
+}
+
+impl Claims {
+    fn holds(&self, namespace: Option<&str>) -> bool {
+        self.namespace.is_none() || self.namespace.as_deref() == namespace
+    }
+}
+
+impl Watched for Claims {
+    type Object = view::Claim;
+
+    async fn list(&mut self) -> Option<Groups<view::Claim>> {
+        let mut claims = self.node.show_claims().await.ok()?;
+        claims.retain(|it| self.holds(it.metadata.namespace.as_deref()));
+        let group =
+            |it: &view::Claim| format!("{}/{}", it.metadata.namespace.as_deref().unwrap_or_default(), it.metadata.name);
+        Some(claims.into_iter().map(|it| (group(&it), vec![(ALL.to_owned(), it)])).collect())
+    }
+
+    async fn touched(&mut self) -> Option<Look> {
+        loop {
+            let Touched { everything, mut claims, .. } = Touched::next(&mut self.changes).await?;
+            if everything {
+                return Some(Look::Everywhere);
+            }
+            claims.retain(|it| self.holds(it.split('/').next()));
+            if !claims.is_empty() {
+                return Some(Look::At(claims));
+            }
+        }
+    }
+
+    async fn look(&mut self, groups: &[String]) -> Option<Groups<view::Claim>> {
+        let mut claims = Vec::with_capacity(groups.len());
+        for group in groups {
+            let (namespace, name) = group.split_once('/').unwrap_or_default();
+            let claim = self.node.show_claim(namespace, name).await.ok()?;
+            claims.push((group.clone(), claim.map(|it| (ALL.to_owned(), it)).into_iter().collect()));
+        }
+        Some(claims)
     }
 }
 
@@ -420,16 +492,16 @@ pub(super) fn operations(node: &Node) -> Operations {
 impl Watched for Operations {
     type Object = view::Operation;
 
-    async fn list(&mut self) -> Vec<(String, Entries<view::Operation>)> {
-        let operations = self.node.show_operations().await;
-        vec![(ALL.into(), operations.into_iter().map(|it| (it.metadata.name.clone(), it)).collect())]
+    async fn list(&mut self) -> Option<Groups<view::Operation>> {
+        let operations = self.node.show_operations().await.ok()?;
+        Some(vec![(ALL.into(), operations.into_iter().map(|it| (it.metadata.name.clone(), it)).collect())])
     }
 
     async fn touched(&mut self) -> Option<Look> {
         Touched::next(&mut self.changes).await.map(|_| Look::Everywhere)
     }
 
-    async fn look(&mut self, _: &[String]) -> Vec<(String, Entries<view::Operation>)> {
+    async fn look(&mut self, _: &[String]) -> Option<Groups<view::Operation>> {
         self.list().await
     }
 }
@@ -449,10 +521,10 @@ pub(super) fn events(shared: &Arc<Shared>, namespace: Option<String>) -> Events 
 impl Watched for Events {
     type Object = view::Event;
 
-    async fn list(&mut self) -> Vec<(String, Entries<view::Event>)> {
+    async fn list(&mut self) -> Option<Groups<view::Event>> {
         let mut events = self.shared.journal.events();
         events.retain(|it| self.namespace.is_none() || self.namespace == it.metadata.namespace);
-        vec![(ALL.into(), events.into_iter().map(|it| (it.metadata.name.clone(), it)).collect())]
+        Some(vec![(ALL.into(), events.into_iter().map(|it| (it.metadata.name.clone(), it)).collect())])
     }
 
     async fn touched(&mut self) -> Option<Look> {
@@ -460,7 +532,7 @@ impl Watched for Events {
         Some(Look::Everywhere)
     }
 
-    async fn look(&mut self, _: &[String]) -> Vec<(String, Entries<view::Event>)> {
+    async fn look(&mut self, _: &[String]) -> Option<Groups<view::Event>> {
         self.list().await
     }
 }

@@ -66,19 +66,32 @@ pub(crate) struct Judge {
     #[arg(long)]
     pub(crate) attach: bool,
 
+    /// The driver makes and deletes volumes (CreateVolume, DeleteVolume)
+    #[arg(long)]
+    pub(crate) create: bool,
+
+    /// Its controller service makes volumes larger before the node does (ControllerExpandVolume)
+    #[arg(long)]
+    pub(crate) grow: bool,
+
     /// What the driver says that its node service can do
     #[arg(long, value_name = "LIST", value_delimiter = ',',
         default_values = ["stage", "stats", "expand", "condition", "single-node-multi-writer"])]
     pub(crate) capabilities: Vec<Ability>,
 
-    /// Calls that must bring secrets (attach, stage, publish, expand), or one by name as in stage=key
+    /// Calls that must bring secrets (create, delete, grow, attach, stage, publish, expand), or one by name as in stage=key
     #[arg(long, value_name = "CALL[=NAME]", value_delimiter = ',')]
     pub(crate) require_secret: Vec<Due>,
 
-    /// Play a fault, for each volume anew. CALL is attach, detach, stage, unstage, publish, unpublish, expand or stats; KIND
-    /// is refused, or timeout, silence or connection-lost with -with-effect or -without-effect after it
+    /// Play a fault, for each volume anew. CALL is create, delete, grow, attach, detach, stage, unstage, publish, unpublish,
+    /// expand or stats; KIND is refused, or timeout, silence or connection-lost with -with-effect or -without-effect after
+    /// it, a code of gRPC such as not-found, slow, lie, or too-small
     #[arg(long, value_name = "CALL=KIND[:TIMES]", value_delimiter = ',')]
     pub(crate) fault: Vec<Fault>,
+
+    /// How long slow answers take, for example 500ms or 5s
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
+    pub(crate) slow_by: Duration,
 
     /// End by itself when this is so
     #[arg(long, value_name = "WHEN")]

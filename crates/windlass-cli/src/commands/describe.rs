@@ -5,7 +5,7 @@ use std::{path::Path, process::ExitCode, time::Duration};
 use jiff::Timestamp;
 use windlass::view::{self, Condition, ConditionStatus, List, MountStatus, Severity};
 
-use super::lookup;
+use super::{claims, lookup};
 use crate::{
     args::{Describe, Described, Look},
     client::{self, Client},
@@ -13,8 +13,8 @@ use crate::{
     exit::Failure,
     output::{
         self,
-        age::age,
-        columns::{Listed, Names, Scene, mount_status, size, title},
+        age::{age, until},
+        columns::{Listed, Names, Scene, known_since, mount_status, size, title, tone_of_mount, volume_status},
         lines::Lines,
         paint::{Paint, Tone},
         plain,
@@ -31,6 +31,7 @@ pub(crate) async fn run(command: &Describe, socket: Option<&Path>, look: &Look) 
     let names = command.target.names(&command.names);
     let texts = match command.target.resource {
         Described::Pod => pods(&client, &names, command.namespaces.one(), style).await?,
+        Described::Claim => claims::describe(&client, &names, command.namespaces.one(), style).await?,
         Described::Volume => volumes(&client, &names, style).await?,
         Described::Driver => drivers(&client, &names, style).await?,
         Described::Node => {
@@ -69,6 +70,15 @@ fn describe_driver(driver: &view::Driver, volumes: &[view::Volume], style: Style
         (true, None) => "yes".into(),
         (false, _) => "no: start the driver; its volumes are tried as soon as it registers".into(),
     };
+    let unreachable = status.unreachable_since.map(|since| {
+        let time = age(since, style.now);
+        (
+            "Unreachable",
+            format!(
+                "for {time}: nobody takes calls at its socket; look at the driver, which is asked anew when it is back"
+            ),
+        )
+    });
     let number = |it: Option<u64>| it.map(|it| it.to_string());
     let settings = status.settings.clone().unwrap_or_default();
     let timeout = settings.timeout_milliseconds.map(|it| Time(Duration::from_millis(it)).to_string());
@@ -80,6 +90,7 @@ fn describe_driver(driver: &view::Driver, volumes: &[view::Volume], style: Style
         ("Node ID", some(status.node_id.as_deref())),
         ("Volume Limit", some(number(status.volumes_max).as_deref())),
     ];
+    shown.extend(unreachable);
     // Of most drivers nothing is set: they are called like all others.
     shown.extend(timeout.map(|it| ("Timeout", it)));
     shown.extend(number(settings.calls_at_once).map(|it| ("Calls At Once", it)));
@@ -137,39 +148,43 @@ async fn pods(client: &Client, names: &[&str], namespace: Option<&str>, style: S
 }
 
 fn describe_pod(pod: &view::Pod, events: &[view::Event], style: Style) -> String {
-    let mut text = fields(
-        0,
-        &[
-            ("Name", plain(&pod.metadata.name)),
-            ("Namespace", optional(pod.metadata.namespace.as_deref())),
-            ("UID", optional(pod.metadata.uid.as_deref())),
-            ("Phase", format!("{:?}", pod.status.phase)),
-        ],
-    );
+    let mut shown = vec![
+        ("Name", plain(&pod.metadata.name)),
+        ("Namespace", optional(pod.metadata.namespace.as_deref())),
+        ("UID", optional(pod.metadata.uid.as_deref())),
+        ("Phase", format!("{:?}", pod.status.phase)),
+        ("Age", known_since(pod).map_or_else(String::new, |it| age(it, style.now))),
+    ];
+    shown.extend(pod.status.goes_at.map(|it| ("Goes", format!("{} ({it:.0})", until(it, style.now)))));
+    let mut text = fields(0, &shown);
     text.push_str(&conditions(&pod.status.conditions, style));
     text.push_str(if pod.status.volumes.is_empty() { "Volumes:  <none>\n" } else { "Volumes:\n" });
     for volume in &pod.status.volumes {
         text.push_str(&describe_mount(volume, style));
     }
     let own: Vec<_> = events.iter().filter(|it| Some(&it.status.pod_uid) == pod.metadata.uid.as_ref()).collect();
+    text.push_str(&happened(&own, style));
+    text
+}
+
+/// The events of what is described.
+pub(super) fn happened(own: &[&view::Event], style: Style) -> String {
     if own.is_empty() {
-        text.push_str("Events:  <none>\n");
-        return text;
+        return "Events:  <none>\n".into();
     }
-    // The object of each is the pod that is described.
+    // The object of each is the one that is described.
     let scene = Scene { now: style.now, gone: false, names: &Names::default() };
     let row = |it: &&view::Event| {
         let [seen, tone, reason, _, message, ..] = <[Cell; 8]>::try_from(it.row(&scene)).ok()?;
         Some(vec![tone, reason, seen, message])
     };
     let table = Table::new(&["TYPE", "REASON", "AGE", "MESSAGE"], style.paint).rows(own.iter().filter_map(row));
-    text.push_str(&format!("Events:\n{}", indented(2, &table)));
-    text
+    format!("Events:\n{}", indented(2, &table))
 }
 
 fn describe_mount(volume: &MountStatus, style: Style) -> String {
     let status = mount_status(volume);
-    let status = style.paint.text(Tone::of(status), &plain(status));
+    let status = style.paint.text(tone_of_mount(volume), &plain(status));
     let mut text = format!("  {}:\n", plain(&volume.volume));
     text.push_str(&fields(
         4,
@@ -185,7 +200,7 @@ fn describe_mount(volume: &MountStatus, style: Style) -> String {
     text
 }
 
-fn reasons(reasons: &[view::Reason], indent: usize, style: Style) -> String {
+pub(super) fn reasons(reasons: &[view::Reason], indent: usize, style: Style) -> String {
     let Some(deepest) = reasons.last() else { return String::new() };
     let before = " ".repeat(indent);
     let chain = style.chain(reasons, indent + 2);
@@ -231,6 +246,7 @@ fn describe_volume(volume: &view::Volume, names: &Names, style: Style) -> String
         &[
             ("Name", plain(&volume.metadata.name)),
             ("Type", plain(short(&status.plugin))),
+            ("Status", volume_status(status).painted(style.paint)),
             ("Attached", plain(&status.attached)),
             ("Staged", plain(&status.staged)),
             ("In Use", status.in_use.to_string()),
@@ -247,6 +263,10 @@ fn describe_volume(volume: &view::Volume, names: &Names, style: Style) -> String
     };
     let table = Table::new(&["POD", "AS", "PUBLISHED", "UID"], style.paint).rows(status.pods.iter().map(row));
     text.push_str(&format!("Pods:\n{}", indented(2, &table)));
+    for user in status.pods.iter().filter(|it| !it.reasons.is_empty()) {
+        text.push_str(&format!("In {}:\n", plain(names.name(&user.uid))));
+        text.push_str(&reasons(&user.reasons, 2, style));
+    }
     text
 }
 

@@ -1,11 +1,13 @@
-//! `windlass explain`: why the volumes of a pod are not settled, and what to do (I-7).
+//! `windlass explain`: why the volumes of a pod, or of all, are not settled, and what to do (I-7).
+
+mod everything;
 
 use std::{path::Path, process::ExitCode};
 
 use jiff::Timestamp;
 use windlass::view::{self, MountStatus, PodPhase};
 
-use super::lookup;
+use super::{claims, lookup};
 use crate::{
     args::{self, Explain, Look, TextFormat},
     client::{self, Client},
@@ -13,9 +15,9 @@ use crate::{
     output::{
         self,
         age::age,
-        columns::{mount_status, title},
+        columns::{mount_status, title, tone_of_mount},
         lines::Lines,
-        paint::{Paint, Tone},
+        paint::Paint,
         plain,
         reasons::Style,
         short,
@@ -24,7 +26,20 @@ use crate::{
 
 pub(crate) async fn run(command: &Explain, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
     let client = Client::new(socket);
-    let (pod, volume) = find(&client, command).await?;
+    let style = || Style { now: Timestamp::now(), lines: Lines::of_locale(), paint: Paint::of(look) };
+    let Some(what) = command.what.as_deref() else {
+        let all = everything::ask(&client).await?;
+        output::data(&match command.output {
+            TextFormat::Json => output::json(&all.causes())?,
+            TextFormat::Yaml => output::yaml(&all.causes())?,
+            TextFormat::Text => all.text(style()),
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    if let Some(claim) = claims::named(what) {
+        return claims::explain(&client, command, claim, style()).await;
+    }
+    let (pod, volume) = find(&client, &command.namespace, what).await?;
     let volumes: Vec<_> =
         pod.status.volumes.iter().filter(|it| volume.is_none_or(|volume| it.volume == volume)).collect();
     if let Some(volume) = volume
@@ -38,20 +53,16 @@ pub(crate) async fn run(command: &Explain, socket: Option<&Path>, look: &Look) -
     output::data(&match command.output {
         TextFormat::Json => output::json(&volumes)?,
         TextFormat::Yaml => output::yaml(&volumes)?,
-        TextFormat::Text => {
-            let style = Style { now: Timestamp::now(), lines: Lines::of_locale(), paint: Paint::of(look) };
-            explain(&pod, &volumes, volume, style)
-        }
+        TextFormat::Text => explain(&pod, &volumes, volume, style()),
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The pod, and the volume if only one is asked for.
-async fn find<'a>(client: &Client, command: &'a Explain) -> anyhow::Result<(view::Pod, Option<&'a str>)> {
-    let namespace = &command.namespace;
+async fn find<'a>(client: &Client, namespace: &str, what: &'a str) -> anyhow::Result<(view::Pod, Option<&'a str>)> {
     // `pod/web` is the pod `web`, unless there is a pod that is called `pod` and has such a volume.
-    let bare = args::bare(&command.what);
-    if let Some((name, volume)) = command.what.split_once('/').filter(|_| bare != command.what)
+    let bare = args::bare(what);
+    if let Some((name, volume)) = what.split_once('/').filter(|_| bare != what)
         && let Some(pod) = client.find::<view::Pod>(&client::pod(namespace, name)).await?
         && pod.status.volumes.iter().any(|it| it.volume == volume)
     {
@@ -70,7 +81,7 @@ fn explain(pod: &view::Pod, volumes: &[&MountStatus], only: Option<&str>, style:
     let unsettled: Vec<_> = volumes.iter().filter(|it| !it.mounted || !it.reasons.is_empty()).collect();
     let unmounted = volumes.iter().filter(|it| !it.mounted).count();
     // Of one that goes it is the other way round: what is still here is what is to be explained.
-    if matches!(pod.status.phase, PodPhase::Finished | PodPhase::Leaving) {
+    if matches!(pod.status.phase, PodPhase::Held | PodPhase::Finished | PodPhase::Leaving) {
         return goes(&name, pod.status.phase, volumes, only, style);
     }
     let mut text = match (unmounted, only) {
@@ -116,7 +127,7 @@ fn goes(name: &str, phase: PodPhase, volumes: &[&MountStatus], only: Option<&str
 fn one(volume: &MountStatus, style: Style) -> String {
     let kind = volume.plugin.as_deref().map(|it| format!(" ({})", plain(short(it)))).unwrap_or_default();
     let status = mount_status(volume);
-    let status = style.paint.text(Tone::of(status), &plain(status));
+    let status = style.paint.text(tone_of_mount(volume), &plain(status));
     let mut text = format!("{}{kind}: {status} for {}\n", plain(&volume.volume), age(volume.since, style.now));
     text.push_str(&style.chain(&volume.reasons, 2));
     match volume.reasons.last() {

@@ -33,6 +33,7 @@ pub(crate) async fn run(command: &Get, socket: Option<&Path>, look: &Look) -> an
     }
     match (command.target.resource, command.watch) {
         (Resource::Pods, watch) => question.ask::<view::Pod>(&client, watch).await,
+        (Resource::Claims, watch) => question.ask::<view::Claim>(&client, watch).await,
         (Resource::Volumes, watch) => question.ask::<view::Volume>(&client, watch).await,
         (Resource::Mounts, watch) => question.ask::<view::Mount>(&client, watch).await,
         (Resource::Drivers, watch) => question.ask::<view::Driver>(&client, watch).await,

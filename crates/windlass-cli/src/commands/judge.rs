@@ -129,9 +129,12 @@ fn options(command: Judge) -> anyhow::Result<Options> {
     let settings = Settings {
         capabilities,
         attach: command.attach,
+        create: command.create,
+        grow: command.grow,
         node_id,
         secrets: command.require_secret,
         faults: command.fault,
+        slow_by: command.slow_by,
         in_use_allowed: command.in_use_allowed,
     };
     Ok(Options {

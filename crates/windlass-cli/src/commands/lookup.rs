@@ -75,7 +75,14 @@ mod tests {
 
     fn pod(namespace: &str, name: &str) -> view::Pod {
         let metadata = Metadata { namespace: Some(namespace.into()), name: name.into(), uid: None };
-        let status = PodStatus { phase: PodPhase::Wanted, conditions: Vec::new(), volumes: Vec::new() };
+        let status = PodStatus {
+            phase: PodPhase::Wanted,
+            releasing: Vec::new(),
+            first_seen: None,
+            conditions: Vec::new(),
+            goes_at: None,
+            volumes: Vec::new(),
+        };
         Object::new("Pod", metadata, status)
     }
 

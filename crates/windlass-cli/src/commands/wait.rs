@@ -35,10 +35,17 @@ pub(crate) async fn run(command: &Wait, socket: Option<&Path>, _look: &Look) -> 
             Failure::usage("--all-namespaces goes with --all: a pod's name says nothing of its namespace").into()
         );
     }
+    // Whatever is no pod's name is never there, so it would be called unmounted, and released.
+    if let Some(name) = command.pods.iter().find(|it| args::bare(it).contains('/')) {
+        let hint = "`windlass get claims` shows what becomes of the volume of a claim";
+        return Err(Failure::usage(format!("{:?} is no pod: only pods are waited for", plain(name)))
+            .hints([hint.into()])
+            .into());
+    }
     // None is so far ahead that it never comes.
     let deadline = Instant::now().checked_add(command.timeout);
     // That a pod is not there, and which are all, is only known to a daemon that knows everything.
-    if command.all || command.goal == Goal::Unmounted {
+    if command.all || command.goal != Goal::Mounted {
         ready::all_known(&client, deadline).await?;
     }
     // A pod of which only its directory was found is in no namespace, and may be the one that is to go.
@@ -67,7 +74,7 @@ pub(crate) async fn run(command: &Wait, socket: Option<&Path>, _look: &Look) -> 
         let place = namespace.map(|it| format!(" in {it} namespace")).unwrap_or_default();
         return match command.goal {
             Goal::Mounted => Err(Failure::new(format!("no pods found{place}")).into()),
-            Goal::Unmounted => {
+            Goal::Unmounted | Goal::Released => {
                 output::note(&format!("No pods found{place}."));
                 Ok(ExitCode::SUCCESS)
             }
@@ -183,7 +190,7 @@ impl Waiting {
         for pod in self.pods.0.values() {
             let Metadata { namespace: of, name, .. } = &pod.metadata;
             let here = namespace.is_none() || of.is_none() || of.as_deref() == namespace;
-            if here && (self.goal == Goal::Unmounted || is_mounted(pod) || is_coming(pod)) {
+            if here && (self.goal != Goal::Mounted || is_mounted(pod) || is_coming(pod)) {
                 names.push((of.clone(), name.clone()));
             }
         }
@@ -224,6 +231,9 @@ impl Waiting {
                 Goal::Unmounted => {
                     self.pods.of(target).all(has_nothing) && (target.seen || self.pods.nameless().is_none())
                 }
+                Goal::Released => {
+                    self.pods.of(target).all(is_released) && (target.seen || self.pods.nameless().is_none())
+                }
             };
             let left = self.goal == Goal::Mounted && target.may_go && !self.pods.of(target).any(is_coming);
             if !met && !left {
@@ -235,6 +245,7 @@ impl Waiting {
             match (met, self.goal) {
                 (true, Goal::Mounted) => progress.around(|| output::data(&format!("pod/{name} mounted\n")))?,
                 (true, Goal::Unmounted) => progress.around(|| output::data(&format!("pod/{name} unmounted\n")))?,
+                (true, Goal::Released) => progress.around(|| output::data(&format!("pod/{name} released\n")))?,
                 (false, _) => progress.around(|| output::note(&format!("pod/{name} goes, and is not waited for"))),
             }
         }
@@ -248,6 +259,7 @@ impl Waiting {
             let (goal, why) = match self.goal {
                 Goal::Mounted => ("mounted", self.why_not_mounted(target)),
                 Goal::Unmounted => ("unmounted", self.why_not_gone(target)),
+                Goal::Released => ("released", self.why_not_gone(target)),
             };
             let name = plain(&target.name);
             let Some(why) = why else {
@@ -270,12 +282,22 @@ impl Waiting {
     }
 
     fn why_not_gone(&self, target: &Target) -> Option<String> {
-        let Some(pod) = self.pods.of(target).find(|it| !has_nothing(it)) else {
+        let is_left = |it: &&view::Pod| if self.goal == Goal::Released { !is_released(it) } else { !has_nothing(it) };
+        let Some(pod) = self.pods.of(target).find(is_left) else {
             let other = plain(&self.pods.nameless()?.metadata.name);
             return Some(format!("it may be pod {other}, of which only the directory is known and which is not gone"));
         };
         if is_coming(pod) {
-            return Some("it is still wanted: take its manifest away".into());
+            return Some(match pod.status.phase {
+                PodPhase::Found => "whether it is wanted is not known yet: not everything has been read".into(),
+                _ => "it is still wanted: take its manifest away".into(),
+            });
+        }
+        if let (true, Some(volume)) = (has_nothing(pod), pod.status.releasing.first()) {
+            let volume = plain(volume);
+            return Some(format!(
+                "volume {volume} is still on this node: `windlass describe volume {volume}` says why"
+            ));
         }
         // What is stuck tells more than what is mounted because of it.
         let stuck = pod.status.volumes.iter().find(|it| !it.reasons.is_empty()).or(pod.status.volumes.first());
@@ -287,7 +309,7 @@ impl Waiting {
         let target = self.targets.iter().find(|it| !it.met)?;
         let stuck = |pod: &view::Pod| {
             let volumes = &pod.status.volumes;
-            let volume = volumes.iter().find(|it| self.goal == Goal::Unmounted || !it.mounted)?;
+            let volume = volumes.iter().find(|it| self.goal != Goal::Mounted || !it.mounted)?;
             Some(format!("{} {}", plain(&volume.volume), plain(mount_status(volume))))
         };
         let why = match self.pods.of(target).max_by_key(|it| is_coming(it)) {
@@ -310,13 +332,18 @@ fn reason(volume: &view::MountStatus) -> String {
 fn is_coming(pod: &view::Pod) -> bool {
     match pod.status.phase {
         PodPhase::Found | PodPhase::Wanted => true,
-        PodPhase::Ending | PodPhase::Finished | PodPhase::Leaving => false,
+        PodPhase::Held | PodPhase::Ending | PodPhase::Finished | PodPhase::Leaving | PodPhase::Releasing => false,
     }
 }
 
-/// It has run to its end or is gone, and nothing of it is left but its name.
+/// It has run to its end or is gone, and nothing of it is left but its name. One that leaves has its directory at least.
 fn has_nothing(pod: &view::Pod) -> bool {
-    matches!(pod.status.phase, PodPhase::Finished | PodPhase::Leaving) && pod.status.volumes.is_empty()
+    matches!(pod.status.phase, PodPhase::Finished | PodPhase::Releasing) && pod.status.volumes.is_empty()
+}
+
+/// The same, and so it is with the volumes that it alone had.
+fn is_released(pod: &view::Pod) -> bool {
+    has_nothing(pod) && pod.status.releasing.is_empty()
 }
 
 /// How far it is, for a person who waits at a terminal.

@@ -9,8 +9,9 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
+use serde_saphyr::{DefaultMessageFormatter, MessageFormatter};
 
 use windlass::{csi::DriverSettings, source::directory};
 
@@ -87,11 +88,28 @@ pub(crate) struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) keep_terminated: Option<bool>,
 
+    /// Take nothing from a pod whose manifest is gone while a container, or any other process, still has it mounted or open
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hold_while_in_use: Option<bool>,
+
     /// How long what no manifest says any more stays before it is taken away, so that manifests can be replaced and moved;
     /// 0 for not at all [default: 200ms]
     #[arg(long, value_name = "TIME", value_parser = time)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) removal_delay: Option<Time>,
+
+    /// How long what is on disk stays that no manifest has named since the start, so that manifests that are not there yet, or
+    /// not whole, cost nothing; `windlass delete pod` is faster [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) orphan_delay: Option<Time>,
+
+    /// How long a volume that was made for a claim stays after the claim's manifest was removed, before its driver is asked
+    /// to delete it; `windlass delete claim` does it at once [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) delete_delay: Option<Time>,
 
     /// Get service account tokens from this program: a TokenRequest on its standard input, one with a status on its output
     #[arg(long, value_name = "PROGRAM", conflicts_with = "token_key", help_heading = "Tokens")]
@@ -219,7 +237,9 @@ pub(crate) struct Config {
     pub(crate) drivers: BTreeMap<String, DriverSettings>,
     pub(crate) node_name: String,
     pub(crate) keep_terminated: bool,
+    pub(crate) hold_while_in_use: bool,
     pub(crate) source: directory::Config,
+    pub(crate) delete_delay: Duration,
     pub(crate) tokens: Tokens,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: String,
@@ -273,7 +293,10 @@ impl Settings {
             drivers: drivers::joined(self.controllers.clone(), file.drivers),
             node_name: self.node_name.or(file.node_name),
             keep_terminated: self.keep_terminated.or(file.keep_terminated),
+            hold_while_in_use: self.hold_while_in_use.or(file.hold_while_in_use),
             removal_delay: self.removal_delay.or(file.removal_delay),
+            orphan_delay: self.orphan_delay.or(file.orphan_delay),
+            delete_delay: self.delete_delay.or(file.delete_delay),
             token_command: self.token_command.or(file.token_command),
             token_key: self.token_key.or(file.token_key),
             token_issuer: self.token_issuer.or(file.token_issuer),
@@ -319,7 +342,12 @@ impl Settings {
             drivers: drivers::mean(drivers::joined(self.controllers, self.drivers), absolute)?,
             node_name: self.node_name.unwrap_or_else(host_name),
             keep_terminated: self.keep_terminated.unwrap_or(false),
-            source: directory::Config { removal_delay: self.removal_delay.map_or(usual.removal_delay, |it| it.0) },
+            hold_while_in_use: self.hold_while_in_use.unwrap_or(false),
+            source: directory::Config {
+                removal_delay: self.removal_delay.map_or(usual.removal_delay, |it| it.0),
+                orphan_delay: self.orphan_delay.map_or(usual.orphan_delay, |it| it.0),
+            },
+            delete_delay: self.delete_delay.map_or(windlass::node::DELETE_DELAY_DEFAULT, |it| it.0),
             tokens,
             log_format: self.log_format.unwrap_or_else(log_format),
             log_level: self.log_level.unwrap_or_else(|| "info".into()),
@@ -387,7 +415,10 @@ impl Config {
             drivers: drivers::write(&self.drivers),
             node_name: Some(self.node_name.clone()),
             keep_terminated: Some(self.keep_terminated),
+            hold_while_in_use: Some(self.hold_while_in_use),
             removal_delay: Some(Time(self.source.removal_delay)),
+            orphan_delay: Some(Time(self.source.orphan_delay)),
+            delete_delay: Some(Time(self.delete_delay)),
             token_command: command,
             token_key: key,
             token_issuer: issuer,
@@ -407,13 +438,25 @@ fn parse(text: &str) -> anyhow::Result<Settings> {
     if text.lines().all(|it| it.trim().is_empty() || it.trim_start().starts_with('#')) {
         return Ok(Settings::default());
     }
-    let value: Value = serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let value: Value = yaml(text)?;
     let Value::Object(given) = value else { bail!("it is no list of names and values") };
     only(&given, &known(), "")?;
     if let Some(drivers) = given.get("drivers") {
         drivers::check(drivers)?;
     }
-    serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!("{error}"))
+    yaml(text)
+}
+
+/// Reads YAML; an error is one line that says where.
+fn yaml<T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let message = DefaultMessageFormatter.format_message(&error);
+        match error.location().map(|it| it.line()).filter(|it| *it > 0) {
+            Some(line) => anyhow::anyhow!("line {line}: {message}"),
+            None => anyhow::anyhow!("{message}"),
+        }
+    })
 }
 
 /// Refuses a key that is not known, with the nearest one that is. `of` says of what these are the keys.
@@ -443,7 +486,10 @@ fn known() -> Vec<String> {
         drivers: [(String::new(), Default::default())].into(),
         node_name: text(),
         keep_terminated: Some(false),
+        hold_while_in_use: Some(false),
         removal_delay: Some(Time(Duration::ZERO)),
+        orphan_delay: Some(Time(Duration::ZERO)),
+        delete_delay: Some(Time(Duration::ZERO)),
         token_command: path(),
         token_key: path(),
         token_issuer: text(),
@@ -478,3 +524,6 @@ fn log_format() -> LogFormat {
     let is = rustix::fs::fstat(io::stderr()).map(|it| format!("{}:{}", it.st_dev, it.st_ino));
     if is.is_ok_and(|it| it == named) { LogFormat::Journald } else { LogFormat::Text }
 }
+
+#[cfg(test)]
+mod tests;

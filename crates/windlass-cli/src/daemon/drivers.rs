@@ -31,6 +31,9 @@ pub(crate) struct Written {
     /// How many of its calls are made at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     calls_at_once: Option<NonZeroUsize>,
+    /// It publishes without mounting.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unmounted_publish: bool,
 }
 
 /// Refuses what a file says of drivers if it cannot be read as that, and says of which.
@@ -42,6 +45,7 @@ pub(super) fn check(drivers: &Value) -> anyhow::Result<()> {
         controller: Some(PathBuf::new()),
         timeout: Some(Time(Duration::ZERO)),
         calls_at_once: Some(NonZeroUsize::MIN),
+        unmounted_publish: true,
     };
     let known = keys(&all);
     for (name, settings) in drivers {
@@ -88,12 +92,13 @@ pub(crate) fn mean(
     absolute: impl Fn(PathBuf) -> anyhow::Result<PathBuf>,
 ) -> anyhow::Result<BTreeMap<String, DriverSettings>> {
     let one = |(name, it): (String, Written)| {
-        let Written { controller, timeout, calls_at_once } = it;
+        let Written { controller, timeout, calls_at_once, unmounted_publish } = it;
         if timeout.is_some_and(|it| it.0.is_zero()) {
             bail!("drivers.{name}.timeout must be more than nothing");
         }
         let controller = controller.map(&absolute).transpose().with_context(|| format!("drivers.{name}.controller"))?;
-        Ok((name, DriverSettings { controller, deadline: timeout.map(|it| it.0), calls_at_once }))
+        let deadline = timeout.map(|it| it.0);
+        Ok((name, DriverSettings { controller, deadline, calls_at_once, unmounted_publish }))
     };
     written.into_iter().map(one).collect()
 }
@@ -101,9 +106,10 @@ pub(crate) fn mean(
 /// As it is written.
 pub(crate) fn write(meant: &BTreeMap<String, DriverSettings>) -> Drivers {
     let one = |(name, it): (&String, &DriverSettings)| {
-        let DriverSettings { controller, deadline, calls_at_once } = it;
+        let DriverSettings { controller, deadline, calls_at_once, unmounted_publish } = it;
         let controller = controller.as_deref().map(Path::to_owned);
-        (name.clone(), Written { controller, timeout: deadline.map(Time), calls_at_once: *calls_at_once })
+        let (calls_at_once, unmounted_publish) = (*calls_at_once, *unmounted_publish);
+        (name.clone(), Written { controller, timeout: deadline.map(Time), calls_at_once, unmounted_publish })
     };
     meant.iter().map(one).collect()
 }

@@ -47,31 +47,57 @@ impl Journal {
     pub(crate) fn event(&self, title: &str, event: &tell::Event) {
         let now = Timestamp::now();
         let (namespace, pod) = view::split(title);
+        let status = EventStatus {
+            tone: event.tone.to_string(),
+            reason: event.reason.into(),
+            message: event.message.to_string(),
+            pod: pod.clone(),
+            pod_uid: event.pod.to_string(),
+            claim: None,
+            count: 1,
+            first_time: now,
+            last_time: now,
+        };
+        self.keep(namespace, &pod, status);
+    }
+
+    /// An event of the claim that is called `title`.
+    pub(crate) fn claim(&self, title: &str, tone: tell::Tone, reason: &str, message: &str) {
+        let now = Timestamp::now();
+        let (namespace, claim) = view::split(title);
+        let status = EventStatus {
+            tone: tone.to_string(),
+            reason: reason.into(),
+            message: message.into(),
+            pod: String::new(),
+            pod_uid: String::new(),
+            claim: Some(claim.clone()),
+            count: 1,
+            first_time: now,
+            last_time: now,
+        };
+        self.keep(namespace, &claim, status);
+    }
+
+    /// Keeps an event, or counts it with an earlier one.
+    fn keep(&self, namespace: Option<String>, of: &str, status: EventStatus) {
         let mut kept = self.kept();
         let same = |it: &view::Event| {
-            it.status.pod_uid == event.pod.as_str()
-                && it.status.reason == event.reason
-                && it.status.message == *event.message
+            it.status.pod_uid == status.pod_uid
+                && it.status.claim == status.claim
+                && it.metadata.namespace == namespace
+                && it.status.reason == status.reason
+                && it.status.message == status.message
         };
         if let Some(index) = kept.events.iter().position(same)
             && let Some(mut earlier) = kept.events.remove(index)
         {
             earlier.status.count += 1;
-            earlier.status.last_time = now;
+            earlier.status.last_time = status.last_time;
             kept.events.push_back(earlier);
         } else {
             kept.next += 1;
-            let metadata = Metadata { namespace, name: format!("{pod}.{}", kept.next), uid: None };
-            let status = EventStatus {
-                tone: event.tone.to_string(),
-                reason: event.reason.into(),
-                message: event.message.to_string(),
-                pod,
-                pod_uid: event.pod.to_string(),
-                count: 1,
-                first_time: now,
-                last_time: now,
-            };
+            let metadata = Metadata { namespace, name: format!("{of}.{}", kept.next), uid: None };
             kept.events.push_back(view::Object::new("Event", metadata, status));
             if kept.events.len() > EVENTS_MAX {
                 kept.events.pop_front();

@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
+use jiff::{SignedDuration, Timestamp};
 use tokio::time;
 use windlass::{
-    node::Changes,
+    node::{Changes, Ended},
     view::{self, MountStatus, PodPhase, Severity},
 };
 
@@ -19,17 +20,24 @@ const TRIES: u32 = 3;
 
 /// Waits, at most this long, and prints.
 pub(crate) async fn bring_up(shared: &Shared, mut changes: Changes, within: Duration) -> anyhow::Result<ExitCode> {
-    let settle = async { while !is_settled(shared).await && changes.next().await.is_some() {} };
+    let until = Timestamp::now().checked_add(SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX));
+    let until = until.unwrap_or(Timestamp::MAX);
+    let settle = async {
+        while !is_settled(shared, until).await? && changes.next().await.is_some() {}
+        Ok::<_, Ended>(())
+    };
     // That time is up shows in what is true then.
-    let _ = time::timeout(within, settle).await;
+    if let Ok(settled) = time::timeout(within, settle).await {
+        settled?;
+    }
     let summary = shared.source.summary().borrow().clone();
     for problem in &summary.problems {
         output::note(&plain(&problem.to_string()));
     }
-    let pods = shared.node.show_pods().await;
+    let pods = shared.node.show_pods().await?;
     output::data(&lines(&pods))?;
     let refused = summary.problems.iter().any(|it| it.severity == Severity::Error);
-    let missing = summary.pods.iter().any(|(_, uid)| !pods.iter().any(|pod| is(pod, uid.as_str()) && is_done(pod)));
+    let missing = summary.pods.iter().any(|it| !pods.iter().any(|pod| is(pod, it.uid.as_str()) && is_done(pod)));
     let leaving = pods.iter().any(|it| it.status.phase == PodPhase::Leaving);
     Ok(match (refused, missing || leaving) {
         (true, _) => ExitCode::from(exit::FAILED),
@@ -47,23 +55,27 @@ fn is_done(pod: &view::Pod) -> bool {
     is_ready(pod) || (pod.status.phase == PodPhase::Finished && pod.status.volumes.is_empty())
 }
 
-/// Whether nothing more is to be expected.
-async fn is_settled(shared: &Shared) -> bool {
+/// Whether nothing more is to be expected until then.
+async fn is_settled(shared: &Shared, until: Timestamp) -> Result<bool, Ended> {
     let summary = shared.source.summary().borrow().clone();
-    let synced = shared.node.snapshot().await.is_some_and(|it| it.synced);
+    let synced = shared.node.snapshot().await?.synced;
     let pods: BTreeMap<_, _> =
-        shared.node.show_pods().await.into_iter().map(|it| (it.metadata.uid.clone(), it)).collect();
-    let given = summary.pods.iter().all(|(_, uid)| pods.contains_key(&Some(uid.to_string())));
+        shared.node.show_pods().await?.into_iter().map(|it| (it.metadata.uid.clone(), it)).collect();
+    let given = summary.pods.iter().all(|it| pods.contains_key(&Some(it.uid.to_string())));
     // Without all manifests nothing is taken away, so there is no use in waiting for that.
     let rest = pods.values().filter(|it| summary.complete || it.status.phase == PodPhase::Wanted);
     let rest = rest.into_iter().all(|pod| match pod.status.phase {
         PodPhase::Found => false,
+        // It may stay for longer than anybody waits here.
+        PodPhase::Held => pod.status.goes_at.is_none_or(|it| it > until),
         PodPhase::Wanted | PodPhase::Ending | PodPhase::Finished => {
             is_done(pod) || pod.status.volumes.iter().all(is_at_rest)
         }
+        // What others have of it is theirs.
+        PodPhase::Releasing => true,
         PodPhase::Leaving => !pod.status.volumes.is_empty() && pod.status.volumes.iter().all(is_at_rest),
     });
-    synced && given && rest
+    Ok(synced && given && rest)
 }
 
 /// Whether what keeps a volume from being settled will not go away by itself.

@@ -1,15 +1,26 @@
 //! What the parts of the daemon have in common, and what the API shows.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use jiff::Timestamp;
 use windlass::{
     Node,
-    source::directory::Directory,
+    node::Ended,
+    source::directory::{Directory, Summary},
     view::{self, Condition, Counts, Metadata, NodeStatus, Severity},
 };
 
 use super::journal::Journal;
+
+/// Why it is not known what was on disk, as a word and for people.
+pub(crate) const NOT_SYNCED: (&str, &str) = ("DiskNotRead", "The disk has not been read to the end.");
+/// Why nothing is taken away, as a word and for people.
+pub(crate) const NOT_COMPLETE: (&str, &str) =
+    ("SourceIncomplete", "A manifest could not be read since the start, so nothing is taken away.");
 
 /// The running daemon.
 pub(crate) struct Shared {
@@ -17,6 +28,37 @@ pub(crate) struct Shared {
     pub(crate) source: Directory,
     pub(crate) journal: Arc<Journal>,
     pub(crate) about: About,
+    pub(crate) transitions: Arc<Transitions>,
+}
+
+/// When the node's conditions last changed. What they are made of is followed as it changes, so that the time is that of
+/// the change and not that of a question.
+#[derive(Debug)]
+pub(crate) struct Transitions {
+    started: Timestamp,
+    known: Mutex<BTreeMap<&'static str, (bool, Timestamp)>>,
+}
+
+impl Transitions {
+    pub(crate) fn new(started: Timestamp) -> Self {
+        Self { started, known: Mutex::default() }
+    }
+
+    /// What was on disk is known.
+    pub(crate) fn synced(&self) {
+        self.note("Synced", true);
+    }
+
+    /// A condition is so now. Returns since when.
+    fn note(&self, kind: &'static str, is: bool) -> Timestamp {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // At the start nothing has been read, and nothing is true of it.
+        let (was, since) = known.entry(kind).or_insert((false, self.started));
+        if *was != is {
+            (*was, *since) = (is, Timestamp::now());
+        }
+        *since
+    }
 }
 
 /// What does not change while it runs.
@@ -30,16 +72,25 @@ pub(crate) struct About {
 }
 
 impl Shared {
+    /// The source may say something else than before.
+    pub(crate) fn note_source(&self) {
+        let summary = self.source.summary();
+        let Summary { complete, problems, .. } = &*summary.borrow();
+        let valid = !problems.iter().any(|it| it.severity == Severity::Error);
+        self.transitions.note("SourceComplete", *complete);
+        self.transitions.note("ManifestsValid", valid);
+    }
+
     /// The daemon and its node as they are shown.
-    pub(crate) async fn show_node(&self) -> view::Node {
+    pub(crate) async fn show_node(&self) -> Result<view::Node, Ended> {
         let summary = self.source.summary().borrow().clone();
-        let pods = self.node.show_pods().await;
-        let operations = self.node.show_operations().await;
-        let snapshot = self.node.snapshot().await;
+        let pods = self.node.show_pods().await?;
+        let operations = self.node.show_operations().await?;
+        let snapshot = self.node.snapshot().await?;
         let counts = Counts {
             pods: pods.len() as u64,
             ready_pods: pods.iter().filter(|it| is_ready(it)).count() as u64,
-            volumes: snapshot.as_ref().map_or(0, |it| it.volumes.len()) as u64,
+            volumes: snapshot.volumes.len() as u64,
             operations: operations.len() as u64,
             hung_operations: operations.iter().filter(|it| it.status.hung).count() as u64,
             threads: self.node.workers().threads as u64,
@@ -47,25 +98,22 @@ impl Shared {
         let mut problems = summary.problems;
         let errors = problems.iter().filter(|it| it.severity == Severity::Error).count();
         problems.extend(self.journal.not_ours());
-        let synced = snapshot.is_some_and(|it| it.synced);
-        let condition = |kind: &str, is: bool, reason: &str, message: &str| Condition {
+        let synced = snapshot.synced;
+        let condition = |kind: &'static str, is: bool, reason: &str, message: &str| Condition {
             kind: kind.into(),
             status: is.into(),
             reason: reason.into(),
             message: message.into(),
-            last_transition_time: self.about.started,
+            last_transition_time: self.transitions.note(kind, is),
         };
         let conditions = vec![
             match synced {
                 true => condition("Synced", true, "DiskRead", "What was on disk at the start is known."),
-                false => condition("Synced", false, "DiskNotRead", "The disk has not been read to the end."),
+                false => condition("Synced", false, NOT_SYNCED.0, NOT_SYNCED.1),
             },
             match summary.complete {
                 true => condition("SourceComplete", true, "AllRead", "Every manifest has been read once."),
-                false => {
-                    let why = "A manifest could not be read since the start, so nothing is taken away.";
-                    condition("SourceComplete", false, "SourceIncomplete", why)
-                }
+                false => condition("SourceComplete", false, NOT_COMPLETE.0, NOT_COMPLETE.1),
             },
             match errors {
                 0 => condition("ManifestsValid", true, "Valid", "All manifests are in force."),
@@ -89,7 +137,8 @@ impl Shared {
             problems,
             counts,
         };
-        view::Object::new("Node", Metadata { name: self.about.node_name.clone(), ..Metadata::default() }, status)
+        let metadata = Metadata { name: self.about.node_name.clone(), ..Metadata::default() };
+        Ok(view::Object::new("Node", metadata, status))
     }
 }
 

@@ -4,9 +4,15 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
-use windlass::view::{self, ConditionStatus, Metadata, PodPhase};
+use windlass::view::{self, ClaimPhase, ConditionStatus, Metadata, PodPhase};
+use windlass_core::reason::Code;
 
-use super::{age::age, paint::Tone, short, table::Cell};
+use super::{
+    age::{age, until},
+    paint::Tone,
+    short,
+    table::Cell,
+};
 
 /// What a row is made of besides the object.
 #[derive(Debug)]
@@ -94,24 +100,58 @@ impl Listed for view::Pod {
     }
 
     fn row(&self, scene: &Scene<'_>) -> Vec<Cell> {
-        let volumes = &self.status.volumes;
+        let (volumes, held) = (&self.status.volumes, held_volumes(self));
         let mounted = if scene.gone { 0 } else { volumes.iter().filter(|it| it.mounted).count() };
-        let condition = mounted_condition(self);
-        let status = if scene.gone { Cell::toned("Unmounted", Tone::Plain) } else { pod_status(self) };
+        let condition = stale_condition(self).or_else(|| lost_condition(self)).or_else(|| mounted_condition(self));
+        let status = match (scene.gone, self.status.goes_at) {
+            (true, _) => Cell::toned("Unmounted", Tone::Plain),
+            (false, Some(at)) => Cell::toned(format!("Held (goes {})", until(at, scene.now)), Tone::Waiting),
+            (false, None) => match (pod_status(self), held.iter().min()) {
+                (status, Some(at)) => {
+                    let text = format!("{} ({} held, goes {})", status.text, held.len(), until(*at, scene.now));
+                    Cell::toned(text, Tone::Waiting)
+                }
+                (status, None) => status,
+            },
+        };
         vec![
             self.metadata.name.as_str().into(),
-            format!("{mounted}/{}", volumes.len()).into(),
+            format!("{mounted}/{}", volumes.len() - held.len()).into(),
             status,
-            condition.map_or_else(unknown, |it| age(it.last_transition_time, scene.now)).into(),
+            known_since(self).map_or_else(unknown, |it| age(it, scene.now)).into(),
             self.metadata.uid.clone().unwrap_or_else(unknown).into(),
             condition.map_or_else(String::new, |it| it.message.clone()).into(),
         ]
     }
 }
 
+/// The volumes that a pod had and does not name any more, though that may be an accident: when each goes.
+fn held_volumes(pod: &view::Pod) -> Vec<Timestamp> {
+    let is_wanted = pod.status.goes_at.is_none();
+    let volumes = pod.status.volumes.iter().filter(|it| is_wanted && !it.mounted);
+    volumes.filter_map(|it| it.reasons.iter().find_map(|it| it.goes_at)).collect()
+}
+
 /// Whether all volumes of a pod are mounted, and why not.
 pub(crate) fn mounted_condition(pod: &view::Pod) -> Option<&view::Condition> {
     pod.status.conditions.iter().find(|it| it.kind == "VolumesMounted")
+}
+
+/// Why a pod whose volumes are all mounted has one that is not what it should be now.
+pub(crate) fn stale_condition(pod: &view::Pod) -> Option<&view::Condition> {
+    let current = pod.status.conditions.iter().find(|it| it.kind == "VolumesCurrent");
+    current.filter(|it| it.status == ConditionStatus::False && is_mounted(pod))
+}
+
+/// That what a pod had in its volumes is lost, though they are all mounted.
+fn lost_condition(pod: &view::Pod) -> Option<&view::Condition> {
+    let lost = pod.status.conditions.iter().find(|it| it.kind == "VolumeContentLost");
+    lost.filter(|it| it.status == ConditionStatus::True && is_mounted(pod))
+}
+
+/// Since when the node knows a pod; an older daemon says since when it stands as it does.
+pub(crate) fn known_since(pod: &view::Pod) -> Option<Timestamp> {
+    pod.status.first_seen.or_else(|| mounted_condition(pod).map(|it| it.last_transition_time))
 }
 
 /// Whether all volumes of a pod are mounted.
@@ -124,11 +164,14 @@ pub(crate) fn is_mounted(pod: &view::Pod) -> bool {
 pub(crate) fn pod_status(pod: &view::Pod) -> Cell {
     let reason = mounted_condition(pod).map_or("Unknown", |it| it.reason.as_str());
     let phase = match pod.status.phase {
-        PodPhase::Wanted => return Cell::state(reason),
+        PodPhase::Wanted if stale_condition(pod).is_some() => return stale(),
+        PodPhase::Wanted => return Cell::state(lost_condition(pod).map_or(reason, |it| it.reason.as_str())),
         PodPhase::Found => "Found",
+        PodPhase::Held => "Held",
         PodPhase::Ending => "Ending",
         PodPhase::Finished => "Finished",
         PodPhase::Leaving => "Leaving",
+        PodPhase::Releasing => "Releasing",
     };
     let deepest = pod.status.volumes.iter().filter_map(|it| it.reasons.last());
     match deepest.map(|it| it.code.as_str()).find(|it| Tone::of(it) == Tone::Bad) {
@@ -137,12 +180,49 @@ pub(crate) fn pod_status(pod: &view::Pod) -> Cell {
     }
 }
 
+/// What is mounted and cannot be brought up to date.
+const STALE: &str = "Stale";
+
+fn stale() -> Cell {
+    Cell::toned(STALE, Tone::Bad)
+}
+
 /// How a volume stands in a pod in a word: the deepest reason if it is not settled.
 pub(crate) fn mount_status(mount: &view::MountStatus) -> &str {
     match mount.reasons.last() {
-        Some(deepest) if !mount.mounted => &deepest.code,
+        _ if mount.stale => STALE,
+        Some(deepest) if !mount.mounted || deepest.code == Code::ContentLost.as_str() => &deepest.code,
         _ => &mount.state,
     }
+}
+
+/// How good or bad that is.
+pub(crate) fn tone_of_mount(mount: &view::MountStatus) -> Tone {
+    if mount.stale { Tone::Bad } else { Tone::of(mount_status(mount)) }
+}
+
+/// How a volume stands in a word: the deepest reason of its own if it is not settled, else that of a pod's mount.
+pub(crate) fn volume_status(volume: &view::VolumeStatus) -> Cell {
+    if let Some(deepest) = volume.reasons.last() {
+        return Cell::state(&deepest.code);
+    }
+    if volume.pods.iter().any(|it| it.stale) {
+        return stale();
+    }
+    let waiting = volume.pods.iter().filter(|it| !it.mounted).find_map(|it| it.reasons.last());
+    match waiting {
+        Some(deepest) => Cell::state(&deepest.code),
+        None if volume.pods.iter().any(|it| it.mounted) => Cell::state("Mounted"),
+        None if volume.staged == "Held" => Cell::toned("Staged", Tone::Good),
+        None if volume.attached == "Held" => Cell::toned("Attached", Tone::Good),
+        None => Cell::state("Idle"),
+    }
+}
+
+/// Why a volume, or a pod's mount of it, is not settled, in words.
+pub(crate) fn volume_message(volume: &view::VolumeStatus) -> &str {
+    let of_pods = || volume.pods.iter().find_map(|it| it.reasons.last());
+    volume.reasons.last().or_else(of_pods).map_or("", |it| it.message.as_str())
 }
 
 pub(crate) fn unknown() -> String {
@@ -172,7 +252,11 @@ impl Listed for view::Mount {
             mount.pod.as_str().into(),
             mount.volume.as_str().into(),
             mount.plugin.as_deref().map_or_else(unknown, |it| short(it).into()).into(),
-            if scene.gone { Cell::toned("Unmounted", Tone::Plain) } else { Cell::state(mount_status(mount)) },
+            if scene.gone {
+                Cell::toned("Unmounted", Tone::Plain)
+            } else {
+                Cell::toned(mount_status(mount), tone_of_mount(mount))
+            },
             age(mount.since, scene.now).into(),
             mount.path.as_deref().filter(|_| !scene.gone).unwrap_or("<none>").into(),
             message.into(),
@@ -184,7 +268,7 @@ impl Listed for view::Volume {
     const KIND: &str = "Volume";
     const PLURAL: &str = "volumes";
     const NAMESPACED: bool = false;
-    const HEADINGS: &[&'static str] = &["NAME", "TYPE", "STAGED", "IN-USE", "PODS"];
+    const HEADINGS: &[&'static str] = &["NAME", "TYPE", "STATUS", "STAGED", "IN-USE", "PODS"];
     const WIDE: &[&'static str] = &["ATTACHED", "SIZE", "MESSAGE"];
 
     fn metadata(&self) -> &Metadata {
@@ -197,6 +281,7 @@ impl Listed for view::Volume {
             let tone = match it {
                 "Held" => Tone::Good,
                 "Absent" => Tone::Plain,
+                "NotNeeded" => return "-".into(),
                 _ => Tone::Waiting,
             };
             Cell::toned(it, tone)
@@ -204,14 +289,66 @@ impl Listed for view::Volume {
         vec![
             self.metadata.name.as_str().into(),
             short(&volume.plugin).into(),
+            if scene.gone { Cell::toned("Gone", Tone::Plain) } else { volume_status(volume) },
             if scene.gone { "Absent".into() } else { step(&volume.staged) },
             (volume.in_use && !scene.gone).to_string().into(),
             if scene.gone { "0".into() } else { volume.pods.len().to_string().into() },
             if scene.gone { "Absent".into() } else { step(&volume.attached) },
             volume.size_bytes.map_or_else(|| "<none>".into(), size).into(),
-            volume.reasons.last().map_or("", |it| it.message.as_str()).into(),
+            volume_message(volume).into(),
         ]
     }
+}
+
+impl Listed for view::Claim {
+    const KIND: &str = "Claim";
+    const PLURAL: &str = "claims";
+    const NAMESPACED: bool = true;
+    const HEADINGS: &[&'static str] = &["NAME", "STATUS", "VOLUME", "CAPACITY", "CLASS", "AGE"];
+    const WIDE: &[&'static str] = &["HANDLE", "DRIVER", "POLICY", "PODS", "MESSAGE"];
+
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    fn row(&self, scene: &Scene<'_>) -> Vec<Cell> {
+        let claim = &self.status;
+        let tone = match claim.phase {
+            ClaimPhase::Bound if claim.reasons.is_empty() => Tone::Good,
+            ClaimPhase::Bound | ClaimPhase::Pending | ClaimPhase::DeletePending | ClaimPhase::Deleting => Tone::Waiting,
+            ClaimPhase::Failed | ClaimPhase::Kept => Tone::Bad,
+        };
+        let some = |text: Option<&str>| text.unwrap_or("<none>").to_owned();
+        vec![
+            self.metadata.name.as_str().into(),
+            if scene.gone { Cell::toned("Gone", Tone::Plain) } else { Cell::toned(claim_status(claim), tone) },
+            some(claim.volume.as_deref()).into(),
+            claim.capacity_bytes.map_or_else(|| "<none>".into(), size).into(),
+            some(claim.storage_class.as_deref()).into(),
+            age(claim.since, scene.now).into(),
+            some(claim.volume_handle.as_deref()).into(),
+            some(claim.driver.as_deref()).into(),
+            some(claim.reclaim_policy.as_deref()).into(),
+            claim.pods.len().to_string().into(),
+            claim.reasons.last().map_or("", |it| it.message.as_str()).into(),
+        ]
+    }
+}
+
+/// How a claim stands, in a few words.
+pub(crate) fn claim_status(claim: &view::ClaimStatus) -> String {
+    let why = claim.reasons.last().map(|it| it.code.as_str());
+    match (claim.phase, claim.delete_at, why) {
+        (ClaimPhase::DeletePending, Some(at), _) => format!("Deleting at {}", second(at)),
+        (ClaimPhase::DeletePending, None, _) => "Deleting".into(),
+        (ClaimPhase::Pending | ClaimPhase::Bound, _, Some(why)) => format!("{:?}:{why}", claim.phase),
+        (phase, _, _) => format!("{phase:?}"),
+    }
+}
+
+/// A time to the second.
+pub(crate) fn second(time: Timestamp) -> String {
+    format!("{time:.0}")
 }
 
 /// A size as Kubernetes writes it: in the largest unit that leaves no rest.
@@ -236,9 +373,10 @@ impl Listed for view::Driver {
 
     fn row(&self, scene: &Scene<'_>) -> Vec<Cell> {
         let driver = &self.status;
-        let status = match driver.registered && !scene.gone {
-            true => Cell::toned("Registered", Tone::Good),
-            false => Cell::toned("Missing", Tone::Bad),
+        let status = match (driver.registered && !scene.gone, driver.unreachable_since) {
+            (true, None) => Cell::toned("Registered", Tone::Good),
+            (true, Some(_)) => Cell::toned("Unreachable", Tone::Bad),
+            (false, _) => Cell::toned("Missing", Tone::Bad),
         };
         let some = |text: Option<&str>| text.map_or("<none>".to_owned(), str::to_owned);
         vec![
@@ -277,10 +415,11 @@ impl Listed for view::Operation {
 
     fn row(&self, scene: &Scene<'_>) -> Vec<Cell> {
         let operation = &self.status;
-        let status = match (scene.gone, operation.hung) {
-            (true, _) => Cell::toned("Ended", Tone::Plain),
-            (false, true) => Cell::toned("Hung", Tone::Bad),
-            (false, false) => Cell::toned("Running", Tone::Waiting),
+        let status = match (scene.gone, operation.hung, operation.queued_behind) {
+            (true, ..) => Cell::toned("Ended", Tone::Plain),
+            (false, true, _) => Cell::toned("Hung", Tone::Bad),
+            (false, false, Some(_)) => Cell::toned("Queued", Tone::Waiting),
+            (false, false, None) => Cell::toned("Running", Tone::Waiting),
         };
         vec![
             self.metadata.name.as_str().into(),
@@ -305,9 +444,9 @@ impl Listed for view::Event {
         &self.metadata
     }
 
-    /// By its own name, or by its pod's.
+    /// By its own name, or by its pod's or its claim's.
     fn is_called(&self, name: &str) -> bool {
-        self.metadata.name == name || self.status.pod == name
+        self.metadata.name == name || self.status.pod == name || self.status.claim.as_deref() == Some(name)
     }
 
     /// The newest last.
@@ -328,7 +467,7 @@ impl Listed for view::Event {
             seen.into(),
             Cell::toned(&event.tone, tone),
             event.reason.as_str().into(),
-            format!("pod/{}", event.pod).into(),
+            event.claim.as_ref().map_or_else(|| format!("pod/{}", event.pod), |it| format!("claim/{it}")).into(),
             event.message.as_str().into(),
             event.count.to_string().into(),
             first.into(),
@@ -398,6 +537,31 @@ mod tests {
         assert_eq!(pod_status(&pod("Wanted", "NoSpace", "NoSpace")), Cell::toned("NoSpace", Tone::Bad));
         assert_eq!(pod_status(&pod("Leaving", "Idle", "Unpublishing")), Cell::toned("Leaving", Tone::Waiting));
         assert_eq!(pod_status(&pod("Leaving", "HeldOpen", "HeldOpen")), Cell::toned("Leaving:HeldOpen", Tone::Bad));
+    }
+
+    #[test]
+    fn a_pod_with_volumes_that_it_names_no_more_says_when_they_go() {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut pod = pod("Wanted", "Mounted", "NotInManifests");
+        pod.status.volumes[0].reasons[0].goes_at = Some("2026-01-01T00:05:00Z".parse().unwrap());
+        let cells = pod.row(&Scene { now, gone: false, names: &Names::default() });
+        assert_eq!(cells[1], Cell::from("0/0"), "what is held is not missing");
+        assert_eq!(cells[2], Cell::toned("Mounted (1 held, goes in 5m)", Tone::Waiting));
+    }
+
+    #[test]
+    fn a_pod_whose_content_is_lost_says_so() {
+        let mut pod = pod("Wanted", "Mounted", "ContentLost");
+        pod.status.conditions[0].status = ConditionStatus::True;
+        let lost = view::Condition {
+            kind: "VolumeContentLost".into(),
+            reason: "ContentLost".into(),
+            ..pod.status.conditions[0].clone()
+        };
+        pod.status.conditions.push(lost);
+        pod.status.volumes[0].mounted = true;
+        assert_eq!(pod_status(&pod), Cell::toned("ContentLost", Tone::Bad));
+        assert_eq!(mount_status(&pod.status.volumes[0]), "ContentLost");
     }
 
     #[test]

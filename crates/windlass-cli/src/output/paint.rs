@@ -38,6 +38,7 @@ impl Tone {
             | Code::Unpublishing
             | Code::Unstaging
             | Code::Detaching
+            | Code::Queued
             | Code::NotAttached
             | Code::NotStaged
             | Code::VolumeBusy
@@ -47,10 +48,16 @@ impl Tone {
             | Code::StillInPods
             | Code::LabelMismatch
             | Code::SourceIncomplete
+            | Code::NotInManifests
             | Code::DiskNotRead
             | Code::AttachmentsUnknown
             | Code::PodStopping
             | Code::Uncertain
+            | Code::WaitsForFirstPod
+            | Code::Provisioning
+            | Code::DeletePending
+            | Code::DeletingVolume
+            | Code::Resizing
             | Code::ExpansionPending => Self::Waiting,
             Code::Hung
             | Code::BackingOff
@@ -75,9 +82,18 @@ impl Tone {
             | Code::LabelConflict
             | Code::IdentityChanged
             | Code::LookupFailed
+            | Code::ClassMissing
+            | Code::ControllerMissing
+            | Code::ProvisioningFailed
+            | Code::DeletionFailed
+            | Code::VolumeKept
+            | Code::ResizeFailed
             | Code::Invalid
+            | Code::OtherNode
+            | Code::ManifestConflict
             | Code::MountVanished
-            | Code::MountReplaced => Self::Bad,
+            | Code::MountReplaced
+            | Code::ContentLost => Self::Bad,
         }
     }
 
@@ -89,24 +105,9 @@ impl Tone {
             Self::Bad => Some("\u{1b}[31m"),
         }
     }
-
-    fn mark(self) -> Option<char> {
-        match self {
-            Self::Plain => None,
-            Self::Good => Some('\u{2061}'),
-            Self::Waiting => Some('\u{2062}'),
-            Self::Bad => Some('\u{2063}'),
-        }
-    }
 }
 
 const RESET: &str = "\u{1b}[0m";
-const END: char = '\u{2064}';
-
-/// Whether a character stands for a color: see [`Paint::mark`].
-pub(crate) fn is_mark(letter: char) -> bool {
-    ('\u{2061}'..=END).contains(&letter)
-}
 
 /// Paints, or does not.
 #[derive(Debug, Clone, Copy)]
@@ -135,39 +136,11 @@ impl Paint {
             None => text.into(),
         }
     }
-
-    /// This text between marks that take no room, for a table to measure; [`Paint::marked`] makes colors of them. The
-    /// marks are characters that nobody sees, and [`super::plain`] leaves none in what others wrote.
-    pub(crate) fn mark(self, tone: Tone, text: &str) -> String {
-        match tone.mark().filter(|_| self.on) {
-            Some(mark) => format!("{mark}{text}{END}"),
-            None => text.into(),
-        }
-    }
-
-    /// The colors that the marks stand for.
-    pub(crate) fn marked(self, text: &str) -> String {
-        if !self.on {
-            return text.into();
-        }
-        let mut painted = String::with_capacity(text.len());
-        for letter in text.chars() {
-            let tone = [Tone::Good, Tone::Waiting, Tone::Bad].into_iter().find(|it| it.mark() == Some(letter));
-            match tone.and_then(Tone::sequence) {
-                Some(sequence) => painted.push_str(sequence),
-                None if letter == END => painted.push_str(RESET),
-                None => painted.push(letter),
-            }
-        }
-        painted
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    pub(super) const ON: Paint = Paint { on: true };
 
     #[test]
     fn every_settled_code_is_good_and_unknown_ones_wait() {
@@ -175,11 +148,5 @@ mod tests {
         assert_eq!(Tone::of("Publishing"), Tone::Waiting);
         assert_eq!(Tone::of("ObjectMissing"), Tone::Bad);
         assert_eq!(Tone::of("InventedTomorrow"), Tone::Waiting);
-    }
-
-    #[test]
-    fn marks_become_colors() {
-        assert_eq!(ON.marked(&ON.mark(Tone::Bad, "Hung")), ON.text(Tone::Bad, "Hung"));
-        assert_eq!(Paint { on: false }.mark(Tone::Bad, "Hung"), "Hung");
     }
 }

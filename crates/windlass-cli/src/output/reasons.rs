@@ -34,7 +34,7 @@ impl Style {
     }
 
     /// Since when, how often it failed, when it is tried next, what it waits for.
-    fn details(self, reason: &Reason) -> String {
+    pub(crate) fn details(self, reason: &Reason) -> String {
         let mut details = vec![format!("for {}", age::age(reason.since, self.now))];
         match reason.attempts {
             0 => {}
@@ -42,6 +42,7 @@ impl Style {
             attempts => details.push(format!("failed {attempts} times")),
         }
         details.extend(reason.next_try.map(|it| format!("next try {}", age::until(it, self.now))));
+        details.extend(reason.goes_at.map(|it| format!("goes {}", age::until(it, self.now))));
         details.extend(reason.waits_on.as_ref().and_then(waits_for));
         format!("({})", details.join(", "))
     }
@@ -75,6 +76,7 @@ mod tests {
             since: Timestamp::from_second(1_000_000 - 12).unwrap(),
             attempts: 0,
             next_try: None,
+            goes_at: None,
             waits_on: None,
         };
         let chain = [

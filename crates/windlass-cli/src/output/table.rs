@@ -1,6 +1,6 @@
 //! Tables as kubectl prints them: no borders, three spaces between columns, headings in capitals.
 
-use comfy_table::{ColumnConstraint, Width, presets};
+use unicode_width::UnicodeWidthStr;
 
 use super::{
     paint::{Paint, Tone},
@@ -8,9 +8,9 @@ use super::{
 };
 
 /// One field of a table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Cell {
-    text: String,
+    pub(super) text: String,
     tone: Tone,
 }
 
@@ -31,6 +31,13 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// Its text in its color.
+    pub(crate) fn painted(&self, paint: Paint) -> String {
+        paint.text(self.tone, &self.text)
+    }
+}
+
 impl<T: AsRef<str>> From<T> for Cell {
     fn from(text: T) -> Self {
         Self::toned(text, Tone::Plain)
@@ -42,14 +49,14 @@ impl<T: AsRef<str>> From<T> for Cell {
 pub(crate) struct Table {
     /// Printed with the first rows, and then no more.
     headings: Option<Vec<&'static str>>,
-    widths: Vec<u16>,
+    widths: Vec<usize>,
     paint: Paint,
 }
 
 /// No field shows more characters: one long message would make every line of its table as long.
 const LENGTH_MAX: usize = 1000;
 /// Between columns.
-const GAP: u16 = 3;
+const GAP: usize = 3;
 
 impl Table {
     pub(crate) fn new(headings: &[&'static str], paint: Paint) -> Self {
@@ -61,32 +68,34 @@ impl Table {
         Self { headings: None, widths: Vec::new(), paint }
     }
 
-    /// These rows as text; the headings before the first.
+    /// These rows as text; the headings before the first. A line is as long as it is: who wants it shorter has a terminal
+    /// that wraps, and programs that read it are not told one row as two.
     pub(crate) fn rows(&mut self, rows: impl IntoIterator<Item = Vec<Cell>>) -> String {
-        let mut table = comfy_table::Table::new();
-        table.load_style(presets::NOTHING);
-        let mut rows = rows.into_iter().peekable();
-        if rows.peek().is_none() {
+        let mut rows: Vec<Vec<Cell>> = rows.into_iter().collect();
+        if rows.is_empty() {
             return String::new();
         }
         if let Some(headings) = self.headings.take() {
-            table.set_header(headings);
+            rows.insert(0, headings.iter().map(Cell::from).collect());
         }
-        for row in rows {
-            table.add_row(row.iter().map(|it| self.paint.mark(it.tone, &it.text)).collect::<Vec<_>>());
-        }
-        let widths = table.column_max_content_widths();
-        self.widths.resize(widths.len().max(self.widths.len()), 0);
-        for (known, new) in self.widths.iter_mut().zip(widths) {
-            *known = new.max(*known);
-        }
-        for (column, width) in table.column_iter_mut().zip(&self.widths) {
-            column.set_padding((0, GAP));
-            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width.saturating_add(GAP))));
+        for row in &rows {
+            self.widths.resize(self.widths.len().max(row.len()), 0);
+            for (known, cell) in self.widths.iter_mut().zip(row) {
+                *known = cell.text.width().max(*known);
+            }
         }
         let mut text = String::new();
-        for line in table.lines() {
-            text.push_str(self.paint.marked(line.trim_end()).trim_end());
+        for row in &rows {
+            // Spaces are written once something follows them.
+            let mut spaces = 0;
+            for (cell, width) in row.iter().zip(&self.widths) {
+                if !cell.text.is_empty() {
+                    text.extend(std::iter::repeat_n(' ', spaces));
+                    text.push_str(&self.paint.text(cell.tone, &cell.text));
+                    spaces = 0;
+                }
+                spaces += width - cell.text.width() + GAP;
+            }
             text.push('\n');
         }
         text
@@ -130,6 +139,15 @@ mod tests {
         let painted = Table::bare(paint(Color::Always)).rows([row()]);
         assert_eq!(bare, "Mounted   5s\n");
         assert_eq!(painted, "\u{1b}[32mMounted\u{1b}[0m   5s\n");
+    }
+
+    #[test]
+    fn wide_and_invisible_letters_are_measured_as_a_terminal_shows_them_and_no_line_is_wrapped() {
+        let long = "word ".repeat(60);
+        let row = |name: &str| vec![name.into(), Cell::default(), long.as_str().into()];
+        let text = Table::bare(paint(Color::Never)).rows([row("名前"), row("name"), row("e\u{301}tat")]);
+        let expected = |name: &str| format!("{name}      {}\n", long.trim_end());
+        assert_eq!(text, expected("名前") + &expected("name") + &expected("e\u{301}tat"));
     }
 
     #[test]

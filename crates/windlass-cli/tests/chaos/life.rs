@@ -280,6 +280,8 @@ impl<'case> Life<'case> {
         self.figures.starts += 1;
         let mut command = self.case.run();
         command.arg("--token-key").arg(self.case.path("token.pem"));
+        // Manifests are removed while no daemon runs, and what they named is to go soon.
+        command.args(["--orphan-delay", "0"]);
         self.case.spawn(command)
     }
 

@@ -94,3 +94,46 @@ fn who_is_perhaps_meant_is_said() {
         &["hint: a manifest that cannot be read may be its own: /etc/windlass/manifests/torn.yaml:3: this is no YAML"],
     );
 }
+
+#[test]
+fn without_a_name_all_that_is_not_well_is_told_by_its_cause() {
+    let other = pod("shop", "api", PodPhase::Wanted, vec![stale("settings"), mounted("data", "empty-dir")]);
+    let mut disk = volume();
+    disk.status.reasons = vec![reason("BackingOff", "stage failed"), reason("Failed", "no such device")];
+    let daemon = Daemon::new([
+        ("/pods", list("Pod", &[stuck_web(), other.clone()])),
+        ("/volumes", list("Volume", &[disk.clone()])),
+        ("/node", object(&node())),
+    ]);
+    let text = daemon.print(&["explain"]);
+    let causes: Vec<&str> = text.split("\n\n").collect();
+    assert_eq!(
+        causes[1],
+        [
+            "ObjectMissing: configmap \"settings\" not found",
+            "  (for 2d, waits for object ConfigMap default/settings)",
+            "  Pods: default/web/settings, shop/api/settings",
+            "  What to do: Do something about ObjectMissing.",
+        ]
+        .join("\n")
+    );
+    assert!(causes[2].starts_with("Failed: no such device\n"), "{text}");
+    assert!(causes[2].contains("  Volumes: kubernetes.io/local-volume/disk\n"), "{text}");
+    let causes: Value = serde_json::from_str(&daemon.print(&["explain", "-o", "json"])).unwrap();
+    assert_eq!(causes[0]["code"], "ObjectMissing");
+    assert_eq!(causes[0]["pods"], serde_json::json!(["default/web/settings", "shop/api/settings"]));
+    for problem in node().status.problems {
+        assert!(text.contains(&problem.message), "{text}");
+    }
+
+    let mut well = node();
+    well.status.problems.clear();
+    well.status.conditions.retain(|it| it.status == windlass::view::ConditionStatus::True);
+    let daemon = Daemon::new([
+        ("/pods", list("Pod", &[web()])),
+        ("/volumes", list("Volume", &[volume()])),
+        ("/node", object(&well)),
+    ]);
+    assert_eq!(daemon.print(&["explain"]), "Nothing is wrong: 1 of 1 pod have all their volumes.\n");
+    assert_eq!(daemon.print(&["explain", "-o", "json"]), "[]\n");
+}

@@ -50,6 +50,37 @@ fn pods_are_listed_as_kubectl_lists_them() {
 }
 
 #[test]
+fn what_is_mounted_and_cannot_be_brought_up_to_date_is_stale() {
+    let mut disk = volume();
+    disk.status.staged = "NotNeeded".into();
+    disk.status.pods[0] = windlass::view::VolumeUser {
+        stale: true,
+        reasons: vec![reason("NoSpace", "no room on /")],
+        ..disk.status.pods[0].clone()
+    };
+    let daemon = Daemon::new([
+        ("/namespaces/default/pods", list("Pod", &[stale_web()])),
+        ("/namespaces/default/mounts", list("Mount", &windlass::view::mounts(&stale_web()))),
+        ("/volumes", list("Volume", &[disk])),
+    ]);
+    assert_eq!(
+        daemon.print(&["get", "pods", "-o", "wide"]),
+        lines(&[
+            "NAME   READY   STATUS   AGE   UID       MESSAGE",
+            "web    2/2     Stale    2d    uid-web   configmap \"settings\" not found",
+        ])
+    );
+    assert!(daemon.print(&["get", "mounts"]).contains("web   settings   configmap   Stale     2d\n"));
+    assert_eq!(
+        daemon.print(&["get", "volumes", "-o", "wide"]),
+        lines(&[
+            "NAME                              TYPE           STATUS   STAGED   IN-USE   PODS   ATTACHED   SIZE   MESSAGE",
+            "kubernetes.io/local-volume/disk   local-volume   Stale    -        true     1      -          10Gi   no room on /",
+        ])
+    );
+}
+
+#[test]
 fn the_other_kinds_have_tables_too() {
     let daemon = daemon();
     assert_eq!(
@@ -63,8 +94,8 @@ fn the_other_kinds_have_tables_too() {
     assert_eq!(
         daemon.print(&["get", "volumes", "-o", "wide"]),
         lines(&[
-            "NAME                              TYPE           STAGED   IN-USE   PODS   ATTACHED   SIZE   MESSAGE",
-            "kubernetes.io/local-volume/disk   local-volume   Held     true     1      Absent     10Gi",
+            "NAME                              TYPE           STATUS    STAGED   IN-USE   PODS   ATTACHED   SIZE   MESSAGE",
+            "kubernetes.io/local-volume/disk   local-volume   Mounted   Held     true     1      -          10Gi",
         ])
     );
     assert_eq!(

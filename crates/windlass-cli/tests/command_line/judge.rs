@@ -7,6 +7,8 @@ fn what_makes_no_sense_to_the_judge_is_told() {
     for (words, told) in [
         (&["--fault", "stage=fine"][..], "timeout-with-effect"),
         (&["--fault", "stage"], "write CALL=KIND"),
+        (&["--fault", "stage=too-small"], "a fault of create, grow and expand"),
+        (&["--slow-by", "soon"], "is no time"),
         (&["--require-secret", "unstage"], "carries no secrets"),
         (&["--capabilities", "none,stage"], "none, and something else"),
         (&["--capabilities", "everything"], "single-node-multi-writer"),

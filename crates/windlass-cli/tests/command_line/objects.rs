@@ -19,6 +19,7 @@ pub(crate) fn reason(code: &str, message: &str) -> Reason {
         since: two_days_ago(),
         attempts: 0,
         next_try: None,
+        goes_at: None,
         waits_on: None,
     }
 }
@@ -35,6 +36,7 @@ pub(crate) fn mounted(volume: &str, plugin: &str) -> MountStatus {
         state: "Mounted".into(),
         since: two_days_ago(),
         mounted: true,
+        stale: false,
         path: Some(format!("/var/lib/windlass/pods/uid-web/volumes/kubernetes.io~{plugin}/{volume}")),
         reasons: Vec::new(),
     }
@@ -70,7 +72,24 @@ pub(crate) fn pod(namespace: &str, name: &str, phase: PodPhase, volumes: Vec<Mou
         last_transition_time: two_days_ago(),
     };
     let metadata = Metadata { namespace: Some(namespace.into()), name: name.into(), uid: Some(uid) };
-    Object::new("Pod", metadata, PodStatus { phase, conditions: vec![condition], volumes })
+    let stale = volumes.iter().find(|it| it.stale);
+    let why = stale.and_then(|it| it.reasons.last());
+    let current = Condition {
+        kind: "VolumesCurrent".into(),
+        status: stale.is_none().into(),
+        reason: why.map_or("Current", |it| it.code.as_str()).into(),
+        message: why.map_or("", |it| it.message.as_str()).into(),
+        last_transition_time: two_days_ago(),
+    };
+    let status = PodStatus {
+        phase,
+        releasing: Vec::new(),
+        first_seen: Some(two_days_ago()),
+        conditions: vec![condition, current],
+        goes_at: None,
+        volumes,
+    };
+    Object::new("Pod", metadata, status)
 }
 
 /// With all its volumes.
@@ -83,16 +102,33 @@ pub(crate) fn stuck_web() -> Pod {
     pod("default", "web", PodPhase::Wanted, vec![mounted("data", "empty-dir"), stuck("settings")])
 }
 
+/// One that is mounted, and cannot be brought up to date.
+pub(crate) fn stale(volume: &str) -> MountStatus {
+    MountStatus { mounted: true, stale: true, path: mounted(volume, "configmap").path, ..stuck(volume) }
+}
+
+/// With all its volumes, one of them stale.
+pub(crate) fn stale_web() -> Pod {
+    pod("default", "web", PodPhase::Wanted, vec![mounted("data", "empty-dir"), stale("settings")])
+}
+
 pub(crate) fn db() -> Pod {
     pod("shop", "db", PodPhase::Leaving, vec![mounted("disk", "local-volume")])
 }
 
 pub(crate) fn volume() -> Volume {
     let metadata = Metadata { name: "kubernetes.io/local-volume/disk".into(), ..Metadata::default() };
-    let user = VolumeUser { uid: "uid-db".into(), names: vec!["disk".into()], published: "Held".into() };
+    let user = VolumeUser {
+        uid: "uid-db".into(),
+        names: vec!["disk".into()],
+        published: "Held".into(),
+        mounted: true,
+        stale: false,
+        reasons: Vec::new(),
+    };
     let status = VolumeStatus {
         plugin: "kubernetes.io/local-volume".into(),
-        attached: "Absent".into(),
+        attached: "NotNeeded".into(),
         staged: "Held".into(),
         size_bytes: Some(10 << 30),
         in_use: true,
@@ -110,6 +146,7 @@ pub(crate) fn driver() -> Driver {
         calls_at_once: Some(4),
     };
     let status = DriverStatus {
+        unreachable_since: None,
         registered: true,
         since: Some(two_days_ago()),
         endpoint: Some("/run/disks/csi.sock".into()),
@@ -128,6 +165,7 @@ pub(crate) fn driver() -> Driver {
 /// One that a volume waits for, and nothing is set for.
 pub(crate) fn missing_driver() -> Driver {
     let status = DriverStatus {
+        unreachable_since: None,
         registered: false,
         since: None,
         endpoint: None,
@@ -150,6 +188,7 @@ pub(crate) fn operation() -> Operation {
         pod_uid: Some("uid-db".into()),
         since: two_days_ago(),
         hung: true,
+        queued_behind: None,
     };
     Object::new("Operation", Metadata { name: "7".into(), ..Metadata::default() }, status)
 }
@@ -162,6 +201,7 @@ pub(crate) fn event(count: u64) -> Event {
         message: "MountVolume.SetUp failed for volume \"settings\"".into(),
         pod: "web".into(),
         pod_uid: "uid-web".into(),
+        claim: None,
         count,
         first_time: two_days_ago(),
         last_time: two_days_ago(),

@@ -22,6 +22,11 @@ fn a_daemon_that_cannot_be_reached_has_a_status_and_a_hint_of_its_own() {
     // A socket that nobody listens at any more.
     drop(UnixListener::bind(&socket).unwrap());
     at(&socket).failed(3, &["Connection refused", "hint: it has ended without removing its socket"]);
+    // Something else at its place is not taken for one.
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    at(&file).failed(3, &["no daemon answers at", "hint: that is no socket"]);
+    at(directory.path()).failed(3, &["no daemon answers at", "hint: that is no socket"]);
     let hangs_up = Daemon::new([("/namespaces/default/pods", Answer::HangUp)]);
     hangs_up.run(&["get", "pods"]).failed(3, &["broke off", "hint: see whether it still runs"]);
     let busy = Answer::Status(503, "ServiceUnavailable", "64 clients are served already");
@@ -115,7 +120,7 @@ fn completions_and_manual_pages_are_made_without_a_daemon() {
     let names = std::fs::read_dir(directory.path()).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.collect();
     names.sort();
-    let verbs = "completion csi-judge csi describe events explain get mounts run tree usage validate version wait";
+    let verbs = "completion csi-judge csi delete-claim delete-pod delete describe events explain get mounts retry run tree usage validate version wait";
     let pages = verbs.split(' ').map(|it| format!("windlass-{it}.1")).chain(["windlass.1".into()]);
     assert_eq!(names, pages.collect::<Vec<_>>());
     for name in names {

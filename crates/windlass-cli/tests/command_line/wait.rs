@@ -199,6 +199,9 @@ fn a_daemon_that_ends_is_told_apart_from_time_that_is_up() {
 fn a_name_says_nothing_of_its_namespace() {
     let daemon = daemon(vec![bookmark()]);
     daemon.run(&["wait", "web", "-A"]).failed(2, &["--all-namespaces goes with --all"]);
+    for goal in ["--for=unmounted", "--for=released"] {
+        daemon.run(&["wait", goal, "claim/data"]).failed(2, &["\"claim/data\" is no pod", "windlass get claims"]);
+    }
     assert_eq!(daemon.run(&["wait"]).status, Some(2));
     assert_eq!(daemon.run(&["wait", "web", "--all"]).status, Some(2));
 }

@@ -82,6 +82,13 @@ impl Case {
         self.start_as(self.run())
     }
 
+    /// The same, by a daemon for which a pod that no manifest names at its start is gone.
+    pub(crate) fn start_without_orphans(&self) -> Daemon {
+        let mut command = self.run();
+        command.args(["--orphan-delay", "0"]);
+        self.start_as(command)
+    }
+
     /// Starts this command, which is a daemon's, and waits until it says that it is ready.
     pub(crate) fn start_as(&self, command: Command) -> Daemon {
         let mut daemon = self.spawn(command);
@@ -159,9 +166,27 @@ impl Case {
 
     /// Waits until the deepest reason of a pod's volume is one that `is_so`, and gives the mount as it is shown then.
     pub(crate) fn until_reason(&self, pod: &str, volume: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        self.until_mount(pod, volume, |it| it["reasons"].as_array().and_then(|it| it.last()).is_some_and(&is_so))
+    }
+
+    /// Waits until a pod's volume is as `is_so` says, and gives the mount as it is shown then.
+    pub(crate) fn until_mount(&self, pod: &str, volume: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let shown = self.until_shown("mounts", |it| {
+            it["status"]["pod"] == pod && it["status"]["volume"] == volume && is_so(&it["status"])
+        });
+        shown["status"].clone()
+    }
+
+    /// Waits until a pod is as `is_so` says.
+    pub(crate) fn until_pod(&self, pod: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        self.until_shown("pods", |it| it["metadata"]["name"] == pod && is_so(it))
+    }
+
+    /// Waits until an object of this kind is as `is_so` says.
+    fn until_shown(&self, kind: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let mut command = self.windlass();
         command
-            .args(["get", "mounts", "--all-namespaces", "--watch", "-o", "json"])
+            .args(["get", kind, "--all-namespaces", "--watch", "-o", "json"])
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit());
         let mut watch = Ended(command.spawn().unwrap());
@@ -175,17 +200,13 @@ impl Case {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = lines.recv_timeout(left) else {
                 let log = fs::read_to_string(self.path("log")).unwrap_or_default();
-                panic!("volume {volume} of pod {pod} is last seen as {last:#}\n{log}");
+                panic!("of {kind}, this is the last that was seen: {last:#}\n{log}");
             };
-            let mount: Value = serde_json::from_str(&line).unwrap();
-            let status = &mount["status"];
-            if status["pod"] != pod || status["volume"] != volume {
-                continue;
+            let shown: Value = serde_json::from_str(&line).unwrap();
+            if is_so(&shown) {
+                return shown;
             }
-            if status["reasons"].as_array().and_then(|it| it.last()).is_some_and(&is_so) {
-                return status.clone();
-            }
-            last = status.clone();
+            last = shown;
         }
     }
 

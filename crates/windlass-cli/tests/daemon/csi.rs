@@ -32,7 +32,7 @@ tests![
     a_driver_that_hangs_is_told_of_beside_the_usage_of_other_volumes,
 ];
 
-const DRIVER: &str = "loop.csi.windlass.dev";
+pub(crate) const DRIVER: &str = "loop.csi.windlass.dev";
 const MIB: i64 = 1 << 20;
 const LONG: Duration = Duration::from_secs(60);
 
@@ -43,7 +43,7 @@ metadata: {name: loop.csi.windlass.dev}
 spec: {attachRequired: false, podInfoOnMount: true, volumeLifecycleModes: [Persistent, Ephemeral]}
 ";
 
-const CLASS: &str = "
+pub(crate) const CLASS: &str = "
 apiVersion: storage.k8s.io/v1
 kind: CSIDriver
 metadata: {name: loop.csi.windlass.dev}
@@ -58,7 +58,7 @@ parameters: {csi.storage.k8s.io/fstype: xfs}
 ";
 
 /// Whether this machine can have the driver; if not, says what is skipped.
-fn can_run(what: &str) -> bool {
+pub(crate) fn can_run(what: &str) -> bool {
     if !privileged(what) {
         return false;
     }
@@ -88,7 +88,7 @@ fn start_daemon(case: &Case) -> Daemon {
 }
 
 /// Waits until a volume is not staged any more, by the directory that its own is in.
-fn until_unstaged(case: &Case, below: &str) {
+pub(crate) fn until_unstaged(case: &Case, below: &str) {
     let directory = case.path("root/plugins/kubernetes.io/csi").join(below);
     until("the volume is unstaged", &directory, || {
         let left = fs::read_dir(&directory).unwrap().flatten().map(|it| it.file_name());
@@ -97,15 +97,16 @@ fn until_unstaged(case: &Case, below: &str) {
 }
 
 /// The same, and it makes and attaches volumes itself.
-fn start_controlling_daemon(case: &Case) -> Daemon {
+pub(crate) fn start_controlling_daemon(case: &Case, delete_delay: &str) -> Daemon {
     let mut command = case.run();
+    command.args(["--delete-delay", delete_delay]);
     command.arg("--driver-registry").arg(sockets(case).join("registry"));
     command.arg(format!("--controller={DRIVER}={}", sockets(case).join("csi.sock").display()));
     case.start_as(command)
 }
 
 /// Starts the driver, and waits until it can be called.
-fn start_driver(case: &Case) -> Ended {
+pub(crate) fn start_driver(case: &Case) -> Ended {
     start_driver_with(case, &[])
 }
 
@@ -203,7 +204,7 @@ status: {{phase: Bound, capacity: {{storage: 320Mi}}}}
     )
 }
 
-const POD: &str = "
+pub(crate) const POD: &str = "
 apiVersion: v1
 kind: Pod
 metadata: {name: app, uid: app-1}
@@ -228,9 +229,12 @@ fn loop_devices(case: &Case) -> Vec<PathBuf> {
 }
 
 /// What a watch of the drivers told.
+/// What is told next of drivers, but for those that are about to be gone: whether that is noticed by the end of the
+/// connection or by that of the socket is chance.
 fn next_driver(lines: &mut impl Iterator<Item = io::Result<String>>) -> (String, bool, usize) {
-    let line = lines.next().expect("the watch goes on").unwrap();
-    let event: Value = serde_json::from_str(&line).unwrap();
+    let mut events = lines.map(|it| serde_json::from_str::<Value>(&it.unwrap()).unwrap());
+    let is_dying = |it: &Value| it["type"] == "MODIFIED" && !it["object"]["status"]["unreachableSince"].is_null();
+    let event = events.find(|it| !is_dying(it)).expect("the watch goes on");
     let status = &event["object"]["status"];
     let volumes = status["volumes"].as_array().map_or(0, Vec::len);
     (event["type"].as_str().unwrap().into(), status["registered"] == true, volumes)
@@ -356,7 +360,7 @@ spec:
 "
         )
     };
-    let mut daemon = start_controlling_daemon(case);
+    let mut daemon = start_controlling_daemon(case, "0s");
     case.manifest("class.yaml", CLASS);
     case.manifest("data.yaml", &claim(320));
     case.manifest("app.yaml", POD);
@@ -379,7 +383,7 @@ spec:
     daemon.until_logged("data.yaml");
     drop(driver);
     daemon.kill();
-    daemon = start_controlling_daemon(case);
+    daemon = start_controlling_daemon(case, "0s");
     let driver = start_driver_with(case, &["--attach"]);
     daemon.until_logged("the driver is registered");
     assert_eq!(fs::read_to_string(path.join("order")).unwrap(), "forty fathoms of rope");

@@ -26,6 +26,9 @@ tests![
     the_judge_finds_nothing_wrong_when_pods_go_while_outcomes_are_open,
     the_judge_finds_nothing_wrong_after_a_kill,
     the_judge_finds_nothing_wrong_when_volumes_are_attached,
+    the_judge_finds_nothing_wrong_when_volumes_are_made_for_claims,
+    the_judge_finds_nothing_wrong_when_its_controller_fails,
+    the_judge_finds_nothing_wrong_when_it_is_slow_and_lies,
     the_judge_finds_nothing_wrong_without_staging,
     the_judge_finds_nothing_wrong_with_devices,
     the_judge_says_that_nothing_came_and_what_is_still_in_use,
@@ -77,6 +80,34 @@ status: {{phase: Bound, capacity: {{storage: 1Gi}}}}
     )
 }
 
+/// A class whose volumes the judge makes, and a claim of it.
+fn of_class(size: &str) -> String {
+    let secret = |step: &str| {
+        let prefix = format!("csi.storage.k8s.io/{step}-secret");
+        format!("{prefix}-name: keys, {prefix}-namespace: default")
+    };
+    let secrets = ["provisioner", "controller-expand", "node-stage", "node-publish", "node-expand"].map(secret);
+    format!(
+        "
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {{name: ropes}}
+provisioner: judge.csi.windlass.dev
+allowVolumeExpansion: true
+parameters: {{material: hemp, {}}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{name: data}}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: ropes
+  resources: {{requests: {{storage: {size}}}}}
+",
+        secrets.join(", ")
+    )
+}
+
 /// A pod with the claim, and with a volume of its own.
 fn pod(name: &str) -> String {
     format!(
@@ -104,6 +135,8 @@ fn sockets(case: &Case) -> PathBuf {
 
 fn start_daemon(case: &Case) -> Daemon {
     let mut command = case.run();
+    // What goes while the daemon is down is gone, and what was made for a claim goes with it.
+    command.args(["--delete-delay", "0s", "--orphan-delay", "0"]);
     command.arg("--driver-registry").arg(sockets(case).join("registry")).args(["--driver-timeout", "1s"]);
     // Of use only to volumes that must be attached.
     command.arg(format!("--controller=judge.csi.windlass.dev={}", sockets(case).join("csi.sock").display()));
@@ -277,6 +310,8 @@ fn the_judge_finds_nothing_wrong_after_a_kill(case: &Case) {
     daemon.kill();
     case.remove_manifest("a.yaml");
     daemon = start_daemon(case);
+    // Nobody saw that its manifest was removed.
+    assert!(case.windlass().args(["delete", "pod", "a"]).output().unwrap().status.success());
     case.wait_unmounted(&["a"]);
     expect_seen(&judge.expect_praise(), &["settled", "nothing-forgotten", "known-place"]);
     assert!(daemon.stop().success());
@@ -288,6 +323,52 @@ fn the_judge_finds_nothing_wrong_when_volumes_are_attached(case: &Case) {
         attach=connection-lost-with-effect,detach=refused,detach=timeout-with-effect,detach=silence-without-effect";
     let Some(seen) = live_with(case, &objects, &["--attach", "--fault", faults]) else { return };
     expect_seen(&seen, &["attach-first", "detach-last", "publish-context", "node-id", "not-assumed", "settled"]);
+}
+
+/// A claim gets a volume that is attached, grows while a pod has it, and is deleted with the claim.
+fn live_with_claim(case: &Case, arguments: &[&str]) -> Option<Vec<String>> {
+    if !privileged("windlass before a judge that makes volumes") {
+        return None;
+    }
+    let daemon = start_daemon(case);
+    let controller = ["--until", "idle", "--attach", "--create", "--grow"];
+    let secrets = ["--require-secret", "create=key,delete=key,grow=key,expand=key"];
+    let judge = Judge::start(case, &[&controller[..], &secrets, arguments].concat());
+    case.manifest("objects.yaml", &OBJECTS.replace("attachRequired: false", "attachRequired: true"));
+    case.manifest("data.yaml", &of_class("1Gi"));
+    case.manifest("a.yaml", &pod("a"));
+    case.wait_mounted(&["a"]);
+    case.manifest("data.yaml", &of_class("2Gi"));
+    daemon.until_logged("the volume has grown");
+    // The claim goes first, and its volume when nobody has it any more.
+    case.remove_manifest("data.yaml");
+    case.remove_manifest("a.yaml");
+    case.wait_unmounted(&["a"]);
+    let seen = judge.expect_praise();
+    assert_eq!(case.mounts(), Vec::<PathBuf>::new());
+    assert!(daemon.stop().success());
+    Some(seen)
+}
+
+fn the_judge_finds_nothing_wrong_when_volumes_are_made_for_claims(case: &Case) {
+    let Some(seen) = live_with_claim(case, &[]) else { return };
+    expect_seen(&seen, &["not-deleted", "delete-last", "grow-first", "never-smaller", "staging-path", "secrets"]);
+    expect_seen(&seen, &["attach-first", "detach-last", "volume-context", "can-controller", "no-overlap"]);
+}
+
+fn the_judge_finds_nothing_wrong_when_its_controller_fails(case: &Case) {
+    let faults = "create=timeout-with-effect,create=refused,create=connection-lost-with-effect,grow=silence-with-effect,\
+        grow=too-small,delete=internal,delete=timeout-with-effect";
+    let Some(seen) = live_with_claim(case, &["--fault", faults]) else { return };
+    expect_seen(&seen, &["one-request", "delete-last", "grow-first", "never-smaller", "not-assumed", "settled"]);
+}
+
+fn the_judge_finds_nothing_wrong_when_it_is_slow_and_lies(case: &Case) {
+    // Twice as slow as anybody waits.
+    let faults = "stage=aborted,stage=not-found,stage=lie,publish=lie,publish=slow,publish=already-exists,\
+        unpublish=lie,unpublish=slow,unpublish=permission-denied,unstage=slow,unstage=data-loss,expand=unavailable";
+    let Some(seen) = live(case, &["--slow-by", "2s", "--fault", faults]) else { return };
+    expect_seen(&seen, &["not-assumed", "settled", "nothing-forgotten"]);
 }
 
 fn the_judge_finds_nothing_wrong_without_staging(case: &Case) {

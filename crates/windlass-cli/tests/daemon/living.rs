@@ -21,6 +21,7 @@ tests![
     nothing_is_taken_away_while_a_manifest_of_the_start_cannot_be_read,
     what_is_not_ours_is_listed_and_left_alone,
     a_daemon_without_root_mounts_in_a_namespace_of_its_own,
+    a_start_that_fails_leaves_no_root_behind,
     a_hangup_reads_everything_again,
     the_watchdog_is_told_that_the_daemon_lives,
     settings_come_from_the_file_and_the_command_line_comes_first,
@@ -126,10 +127,26 @@ fn a_daemon_that_ends_leaves_the_volumes_and_the_next_one_takes_over(case: &Case
 
     // A socket that a killed daemon left is no obstacle.
     case.remove_manifest("web.yaml");
-    let daemon = case.start();
+    let daemon = case.start_without_orphans();
     case.wait_unmounted(&["web"]);
     assert!(case.mounts().is_empty());
     assert!(daemon.stop().success());
+}
+
+fn a_start_that_fails_leaves_no_root_behind(case: &Case) {
+    let fails = |command: &mut std::process::Command, said: &str| {
+        let output = command.output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && error.contains(said), "{error}");
+        assert!(!case.path("root").exists(), "{error}");
+    };
+    fs::write(case.path("file"), "").unwrap();
+    fails(case.run().arg("--socket").arg(case.path("file")), "is there and is no socket");
+    fails(case.run().args(["--socket-group", "no-such-group"]), "there is no group no-such-group");
+    fs::remove_dir(case.path("manifests")).unwrap();
+    fails(&mut case.run(), "read manifests in");
+    fs::write(case.path("manifests"), "").unwrap();
+    fails(&mut case.run(), "read manifests in");
 }
 
 fn a_second_daemon_on_the_same_root_names_the_first(case: &Case) {
@@ -169,7 +186,11 @@ fn once_finishes_what_an_earlier_life_left(case: &Case) {
     case.manifest("web.yaml", WEB);
     assert!(case.run().arg("--once").output().unwrap().status.success());
     case.remove_manifest("web.yaml");
-    assert!(case.run().arg("--once").output().unwrap().status.success());
+    let output = case.run().arg("--once").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("NotInManifests: "), "{said}");
+    assert!(case.path("root/pods/web-1").exists());
+    assert!(case.run().args(["--once", "--orphan-delay", "0"]).output().unwrap().status.success());
     assert!(case.mounts().is_empty() && !case.path("root/pods/web-1").exists());
 }
 
@@ -195,7 +216,7 @@ fn nothing_is_taken_away_while_a_manifest_of_the_start_cannot_be_read(case: &Cas
     assert!(case.run().arg("--once").output().unwrap().status.success());
     case.manifest("web.yaml", "kind: [");
     case.remove_manifest("other.yaml");
-    let daemon = case.start();
+    let daemon = case.start_without_orphans();
     case.manifest("third.yaml", &pod("third"));
     case.wait_mounted(&["third"]);
     assert!(case.volume("other-1", "empty-dir", "data").exists() && case.mounts().len() == 3);
@@ -221,7 +242,7 @@ fn what_is_not_ours_is_listed_and_left_alone(case: &Case) {
     fs::write(unknown.join("precious"), "data").unwrap();
     fs::create_dir_all(case.path("root/pods/old-1/etc")).unwrap();
     fs::write(case.path("root/pods/old-1/etc/precious"), "data").unwrap();
-    let daemon = case.start();
+    let daemon = case.start_without_orphans();
     daemon.until_logged("left alone");
     let node = case.json(&["get", "node"]);
     let problems = node["status"]["problems"].as_array().unwrap();
@@ -370,6 +391,8 @@ fn unknown_settings_are_refused_with_the_nearest_name(case: &Case) {
     assert!(said("removal-delay: soon\n").contains("\"soon\" is no time; write for example 30s"));
     assert!(said("removal-delay: 2h\n").contains("removal-delay must be at most 1h"));
     assert!(said("- a\n").contains("it is no list of names and values"));
+    let torn = said("node-name: a\nroot: [\n");
+    assert!(torn.contains("cannot be used: line 2: ") && torn.lines().count() == 1, "{torn}");
     let output = case.windlass().args(["run", "--print-config", "--config", "/nonexistent"]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("read the configuration /nonexistent"));
 }

@@ -7,15 +7,19 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 mod case;
+mod claims;
 mod csi;
 #[path = "../../../windlass/tests/real/enter.rs"]
 mod enter;
 mod faults;
+mod holds;
 mod judge;
 mod living;
+mod shown;
 
 /// The tests of each file.
-const PARTS: [fn(&mut Vec<Trial>); 4] = [living::tests, faults::tests, csi::tests, judge::tests];
+const PARTS: [fn(&mut Vec<Trial>); 7] =
+    [living::tests, holds::tests, shown::tests, faults::tests, csi::tests, claims::tests, judge::tests];
 
 fn main() {
     let arguments = Arguments::from_args();

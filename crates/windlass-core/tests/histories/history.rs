@@ -1,7 +1,7 @@
 //! One history: an engine, what it was told, and the checks.
 
 use crate::{
-    model::{Given, Places, ToldPod, catalogue, may_overlap, place, wish},
+    model::{Given, Places, ToldPod, Turn, catalogue, may_overlap, place, wish},
     moves::{Move, PODS},
 };
 use std::{
@@ -151,7 +151,12 @@ impl History {
                 let life = self.source_life;
                 self.pods.retain(|_, it| it.confirmed >= life || it.leaving);
                 let version = Version::NONE;
-                vec![Event::SourceComplete { source: "source".into(), version, containers: Containers::Stopped }]
+                vec![Event::SourceComplete {
+                    source: "source".into(),
+                    version,
+                    containers: Containers::Stopped,
+                    orphan_delay: Duration::ZERO,
+                }]
             }
             Move::SourceLost => {
                 self.source_complete = false;
@@ -201,6 +206,29 @@ impl History {
             }
             Move::Found { volume, pod, kind, proven } => self.found(volume, pod, kind, proven),
             Move::End { which, how } => self.end(which, how),
+            Move::Turn { which, kind } => {
+                let count = self.running.len().max(1);
+                let running = self.running.keys().nth(which % count).copied();
+                // Of nothing that runs too.
+                let id = running.unwrap_or(OperationId(1 << 40));
+                if let Some(given) = running.and_then(|it| self.running.get_mut(&it)) {
+                    let until = self.now + given.operation.spec.capabilities.patience;
+                    given.turn = match (kind, given.turn) {
+                        (0, _) => Turn::Queued,
+                        (1, _) => Turn::Blocked,
+                        (_, Turn::Queued | Turn::Blocked) => Turn::Runs { until },
+                        (_, running) => running,
+                    };
+                }
+                vec![match kind {
+                    0 => Event::OperationQueued { id, ahead: 3 },
+                    1 => Event::OperationBlocked { id, by: "a process of before".into() },
+                    _ => Event::OperationStarted { id },
+                }]
+            }
+            Move::Retry { volume, pod } => {
+                vec![Event::RetryWanted { volume: self.specs[volume].id.clone(), pod: pod.map(uid) }]
+            }
             Move::EndOfNothing => {
                 vec![Event::OperationEnded { id: OperationId(1 << 40), outcome: Outcome::Done(Done::Gone) }]
             }
@@ -245,7 +273,7 @@ impl History {
             .collect();
         let ids = wants.iter().filter_map(|it| match &it.want {
             Want::Volume(it) => Some(it.spec.id.clone()),
-            Want::Unknown { .. } | Want::Invalid { .. } => None,
+            Want::Unknown { .. } | Want::Pending(_) | Want::Invalid { .. } => None,
         });
         let volumes = ids.collect();
         if unknown {
@@ -258,7 +286,8 @@ impl History {
         self.pods.insert(pod, ToldPod { phase, volumes, unknown, confirmed, leaving: false });
         Event::PodApplied(Pod {
             uid: uid(pod),
-            name: format!("default/pod-{pod}").as_str().into(),
+            // As if one had been made anew before the other was gone.
+            name: format!("default/pod-{}", pod / 2).as_str().into(),
             source: "source".into(),
             version: Version(5),
             phase,
@@ -303,7 +332,7 @@ impl History {
                 }
                 vec![Event::FoundAttached { spec, device: proven.then(|| "/dev/x".into()) }]
             }
-            4 => vec![Event::FoundPod(uid(pod))],
+            4 => vec![Event::FoundPod { uid: uid(pod), name: None }],
             _ => vec![],
         }
     }
@@ -340,7 +369,8 @@ impl History {
             Action::Expand { from_bytes, to_bytes, .. } => assert!(from_bytes < to_bytes),
         }
         self.check_preconditions(&operation);
-        self.running.insert(operation.id, Given { operation, before });
+        let turn = Turn::Runs { until: operation.deadline };
+        self.running.insert(operation.id, Given { operation, before, turn });
     }
 
     /// I-1: nothing is taken from a pod that wants it, nor before all is known.
@@ -350,7 +380,7 @@ impl History {
             return;
         }
         assert!(self.gate, "I-1: {operation:?} before all was known");
-        if let Action::Unpublish { pod: from } = &operation.action {
+        if let Action::Unpublish { pod: from, .. } = &operation.action {
             let Some((_, told)) = self.pods.iter().find(|(pod, _)| uid(**pod) == *from) else {
                 return;
             };
@@ -389,7 +419,7 @@ impl History {
             return vec![];
         }
         let id = *self.running.keys().nth(which % self.running.len()).expect("one of those that run");
-        let Given { operation, before } = self.running.remove(&id).expect("it runs");
+        let Given { operation, before, .. } = self.running.remove(&id).expect("it runs");
         let trouble = |cause| Trouble { cause, text: "it failed".into() };
         let outcome = match how {
             0 => Outcome::Done(self.done(&operation)),
@@ -459,6 +489,7 @@ impl History {
         self.check_in_use();
         check_reasons(&snapshot, &self.running, self.now);
         self.check_answers(&snapshot);
+        self.check_names(&snapshot);
         // Planning is at rest: nothing happens when nothing happens.
         self.engine.handle(self.now, Event::TimePassed);
         assert_eq!(self.engine.next_operation(), None);
@@ -521,6 +552,16 @@ impl History {
                     assert!(!self.engine.explain(&uid, name).is_empty(), "I-7: {uid} {name}");
                 }
             }
+        }
+    }
+
+    /// Whoever asks for a pod by its name is told what going through all of them would tell.
+    fn check_names(&self, snapshot: &Snapshot) {
+        let called = (0..PODS).flat_map(|it| [format!("default/pod-{it}"), uid(it).to_string()]);
+        for name in called {
+            let expected: Vec<PodUid> =
+                snapshot.pods.iter().filter(|it| *it.name == *name).map(|it| it.uid.clone()).collect();
+            assert_eq!(self.engine.pods_named(&name), expected, "{name}");
         }
     }
 
@@ -649,9 +690,14 @@ fn check_reasons(snapshot: &Snapshot, running: &BTreeMap<OperationId, Given>, no
             if reason.code == Code::BackingOff {
                 assert!(reason.next_try.is_some_and(|it| it > now) && reason.attempts > 0, "I-7: {reason:?}");
             }
-            if reason.code == Code::Hung {
+            if matches!(reason.code, Code::Hung | Code::Queued) {
                 let WaitsOn::Operation(operation) = reason.waits_on else { panic!("I-7: {reason:?}") };
-                assert!(running[&operation].operation.deadline <= now, "I-7: {reason:?}");
+                let expected = match running[&operation].turn {
+                    Turn::Queued => Some(Code::Queued),
+                    Turn::Blocked => Some(Code::Hung),
+                    Turn::Runs { until } => (until <= now).then_some(Code::Hung),
+                };
+                assert_eq!(Some(reason.code), expected, "I-6, I-7: {reason:?}");
             }
             if let WaitsOn::Driver(driver) = &reason.waits_on {
                 assert!(!snapshot.drivers.contains(driver), "I-7: {reason:?}");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::{
     event::Place,
     expand::Size,
-    ids::{OperationId, VolumeId},
+    ids::{OperationId, Time, VolumeId},
     label::Wish,
     operation::{Action, Kind, Operation, Proof},
     spec::{Attach, Capabilities, Concurrency, Identity, Mode, Phase, Refresh, Sharing, VolumeSpec},
@@ -88,13 +88,22 @@ pub(crate) struct Given {
     pub(crate) operation: Operation,
     /// Whether something may have been at its place before it began.
     pub(crate) before: bool,
+    pub(crate) turn: Turn,
+}
+
+/// Whether an operation that was given out has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Turn {
+    Queued,
+    Blocked,
+    Runs { until: Time },
 }
 
 pub(crate) fn place(operation: &Operation) -> Option<Place> {
     let volume = operation.volume().clone();
     match &operation.action {
         Action::Stage { .. } | Action::Unstage => Some(Place::Stage(volume)),
-        Action::Publish { pod, .. } | Action::Unpublish { pod } => Some(Place::Publish(volume, pod.clone())),
+        Action::Publish { pod, .. } | Action::Unpublish { pod, .. } => Some(Place::Publish(volume, pod.clone())),
         Action::Attach | Action::Detach | Action::Expand { .. } => None,
     }
 }

@@ -59,6 +59,16 @@ pub(crate) enum Move {
     },
     /// An operation that never was ends.
     EndOfNothing,
+    /// An operation waits for its turn, is held back, or begins.
+    Turn {
+        which: usize,
+        kind: u8,
+    },
+    /// What failed of a volume is to be tried at once.
+    Retry {
+        volume: usize,
+        pod: Option<usize>,
+    },
     Wait {
         pod: usize,
         goal: u8,
@@ -102,6 +112,8 @@ fn one() -> impl Strategy<Value = Move> {
             .prop_map(|(volume, pod, kind, proven)| Move::Found { volume, pod, kind, proven }),
         24 => (any::<usize>(), how).prop_map(|(which, how)| Move::End { which, how }),
         1 => Just(Move::EndOfNothing),
+        4 => (any::<usize>(), 0u8..4).prop_map(|(which, kind)| Move::Turn { which, kind }),
+        1 => (volume.clone(), prop::option::of(pod.clone())).prop_map(|(volume, pod)| Move::Retry { volume, pod }),
         2 => (pod, 0u8..4, 1u64..600).prop_map(|(pod, goal, seconds)| Move::Wait { pod, goal, seconds }),
         1 => (volume, 5u64..40).prop_map(|(volume, size)| Move::Resize { volume, size }),
         5 => prop_oneof![4 => 0u64..5, 1 => 5u64..300].prop_map(|seconds| Move::Advance { seconds }),

@@ -379,3 +379,21 @@ fn a_volume_that_should_have_grown_before_a_restart_grows_after_it() {
     size disk: 20
     ");
 }
+
+/// E-284: what was grown elsewhere, and leaves nothing to this node, is as large as its claim says.
+#[test]
+fn a_volume_that_others_have_grown_shows_its_size_and_is_not_grown_once_more() {
+    insta::assert_snapshot!(run("
+        volume disk: expand size=10/10
+        pod a wants disk
+        #1 done
+        volume disk: size=20/20
+        pod a wants disk
+        ? size disk
+        ? reasons of disk in a
+    "), @r"
+    #1 publish disk to a
+    size disk: 20
+    reasons of disk in a: settled
+    ");
+}

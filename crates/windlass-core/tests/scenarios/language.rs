@@ -6,15 +6,18 @@
 //! pod a of t wants disk | pod a in 5 wants disk        the same, from another source than `s`, in this version
 //! pod a wants disk unknown "PVC is not bound"          a volume that could not be looked up (or: invalid "…")
 //! pod a wants disk unknown for want of PVC/x "…"       the same, and the object that would help
+//! pod a wants disk pending 3 times "…"                 a volume that is yet to be made, which failed so often; next in 8 s
 //! pod a stopping | finished | running | gone [in 5] | gone but may run
 //! pod a version 5 | has group 777                      applied again with this
-//! source s complete [in 5 | but may run] | lost        disk read        attachments complete
+//! source s complete [in 5 | but may run | orphans stay 10m] | lost      disk read        attachments complete
+//! source s cannot read all "…" | can read all          pod a held for 10m | ever "…"
 //! driver ebs registered | unregistered                 object Secret/x changed
 //! attached disk | detached disk | attach of disk failed "…" [exhausted]
 //! reported [version 5]                                 the set of volumes in use, as it is now
 //! mount of disk in a vanished | replaced | seen        stage of disk vanished | replaced
 //! found disk in a proven | intent | other boot [but alike] | vanished | replaced       found stage of disk …
-//! found attached disk | found intent to attach disk | found unreadable disk in a | found pod a
+//! found disk in a leaving [with its pod]               a record says that it was being taken away
+//! found attached disk | found intent to attach disk | found unreadable disk in a | found pod a [named ns/x]
 //! #1 done | refused "…" | lost "…"                     how an operation ended, with [for want of Secret/x]
 //! #1 refused as NoSpace "…" | lost as NoSpace "…"      the same, with what on the node was in the way, by its code
 //! #1 gone | attached | grown to 20 | in use | infeasible | unsupported      the same, whatever the operation was
@@ -22,6 +25,7 @@
 //! after 500ms                                          time passes
 //! time goes back 5s                                    a fact comes with an older time
 //! ? mounted a | status a | explain disk in a | why disk | in use | attached disk | groups a | possibly a | synced
+//! ? pod a                                              what it is called, and how far its life has gone
 //! ? state disk | size disk | deadline | odd | odd in words
 //! ? reasons of disk | reasons of disk in a             each link of the chain with all it holds, by outer name
 //! ? reasons of mounts of disk                          the same for every mount, also those that no pod names any more
@@ -35,13 +39,13 @@
 use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
 use windlass_core::{
     Config, Engine, Event, Planning,
-    event::{Attachment, Containers, Found, Goal, Place, Record, Wait},
+    event::{Attachment, Containers, Found, Goal, Hold, Place, Record, Wait},
     expand::Size,
     ids::{OperationId, PodUid, Time, Version, VolumeId, WaiterId},
     label::Wish,
     notice::{Notice, Verdict},
     operation::{Action, Cause, Done, Earlier, Kind, Obstacle, Operation, Outcome, Proof, Trouble},
-    reason::{Reason, WaitsOn},
+    reason::{Code, Reason, WaitsOn},
     spec::{
         Access, Attach, Capabilities, Concurrency, Identity, Mode, Phase, Pod, PodVolume, Refresh, Sharing, Use,
         VolumeSpec, Want,
@@ -194,6 +198,7 @@ impl Told {
                     writeln!(self.trace, "wait {} failed: {error}", waiter.0).unwrap();
                 }
                 Notice::PodReleased(uid) => writeln!(self.trace, "pod {uid} released").unwrap(),
+                Notice::HoldEnded(uid) => writeln!(self.trace, "pod {uid} is held no longer").unwrap(),
                 Notice::Synced => writeln!(self.trace, "synced").unwrap(),
                 Notice::ExpansionEnded { volume, verdict } => {
                     let verdict = match verdict {
@@ -314,17 +319,27 @@ impl Told {
                 pod.groups.push(group.parse().expect("a number"));
                 Event::PodApplied(pod.clone())
             }
-            ["source", source, "complete"] => {
-                Event::SourceComplete { source: source.into(), version: Version::NONE, containers: Containers::Stopped }
-            }
+            ["source", source, "complete"] => complete(source, "0", Containers::Stopped, Duration::ZERO),
             ["source", source, "complete", "but", "may", "run"] => {
-                Event::SourceComplete { source: source.into(), version: Version::NONE, containers: Containers::MayRun }
+                complete(source, "0", Containers::MayRun, Duration::ZERO)
             }
-            ["source", source, "complete", "in", version] => Event::SourceComplete {
-                source: source.into(),
-                version: Version(version.parse().expect("a number")),
-                containers: Containers::Stopped,
-            },
+            ["source", source, "complete", "in", version] => {
+                complete(source, version, Containers::Stopped, Duration::ZERO)
+            }
+            ["source", source, "complete", "orphans", "stay", delay] => {
+                complete(source, "0", Containers::Stopped, duration(delay))
+            }
+            ["source", source, "cannot", "read", "all"] => {
+                Event::SourceDoubted { source: source.into(), doubt: Some(text.into()) }
+            }
+            ["source", source, "can", "read", "all"] => Event::SourceDoubted { source: source.into(), doubt: None },
+            ["pod", pod, "held", "for", ref delay @ ..] => {
+                let delay = match delay {
+                    ["ever"] => None,
+                    delay => Some(duration(&delay.join(" "))),
+                };
+                Event::PodHeld { uid: pod.into(), hold: Hold { code: Code::OtherNode, text: text.into(), delay } }
+            }
             ["source", source, "lost"] => Event::SourceLost { source: source.into(), text: text.into() },
             ["disk", "read"] => Event::DiskRead,
             ["attachments", "complete"] => Event::AttachmentsComplete,
@@ -361,7 +376,8 @@ impl Told {
                     mode: spec.mode,
                 }
             }
-            ["found", "pod", pod] => Event::FoundPod(pod.into()),
+            ["found", "pod", pod] => Event::FoundPod { uid: pod.into(), name: None },
+            ["found", "pod", pod, "named", name] => Event::FoundPod { uid: pod.into(), name: Some(name.into()) },
             ["found", "stage", "of", volume, ref how @ ..] => {
                 let place = Place::Stage(volume.into());
                 Event::FoundStaged(self.found(volume, place, &how.join(" ")))
@@ -383,6 +399,15 @@ impl Told {
                 until: self.now + duration(until),
             }),
             ["wait", waiter, "cancelled"] => Event::WaitCancelled(WaiterId(waiter.parse().expect("a number"))),
+            ["retry", volume] => Event::RetryWanted { volume: volume.into(), pod: None },
+            ["retry", volume, "in", pod] => Event::RetryWanted { volume: volume.into(), pod: Some(pod.into()) },
+            [number, "queued", "behind", ahead] => {
+                Event::OperationQueued { id: operation(number), ahead: ahead.parse().expect("a number") }
+            }
+            [number, "blocked"] => {
+                Event::OperationBlocked { id: operation(number), by: "process 7 hangs in it".into() }
+            }
+            [number, "started"] => Event::OperationStarted { id: operation(number) },
             [number, ref how @ ..] if number.starts_with('#') => {
                 let id = number[1..].parse().expect("a number");
                 Event::OperationEnded { id: OperationId(id), outcome: self.outcome(id, &how.join(" "), text) }
@@ -404,6 +429,15 @@ impl Told {
                 ["unknown", "for", "want", "of", object] => {
                     Want::Unknown { text: text(), waits_on: Some(object.into()) }
                 }
+                ["pending", attempts, "times"] => Want::Pending(Box::new(Reason {
+                    code: Code::ProvisioningFailed,
+                    text: text().as_ref().into(),
+                    since: self.now,
+                    attempts: attempts.parse().expect("a number"),
+                    next_try: Some(self.now + Duration::from_secs(8)),
+                    goes_at: None,
+                    waits_on: WaitsOn::Time,
+                })),
                 ["invalid"] => Want::Invalid { text: text() },
                 [] => {
                     let (access, revision, label) = self.uses[volume].clone();
@@ -451,11 +485,12 @@ impl Told {
             "other boot but alike" => ("another boot", Some(proof)),
             "vanished" => ("this boot", None),
             "replaced" => ("this boot", Some(self.new_proof())),
-            "intent" => ("", None),
+            "intent" | "leaving" | "leaving with its pod" => ("", None),
             other => panic!("no such find: {other}"),
         };
         let record = match boot {
-            "" => Record::Intent,
+            "" if how == "intent" => Record::Intent,
+            "" => Record::Leaving { with_pod: how == "leaving with its pod" },
             boot => Record::Proven { boot: boot.into(), proof, revision },
         };
         let label = self.uses[volume].2.effective().cloned();
@@ -546,6 +581,10 @@ impl Told {
                 let mounts = volume.iter().flat_map(|it| &it.mounts);
                 mounts.map(|it| format!("\n{}:{}", it.pod, self.links(&it.reasons))).collect()
             }
+            ["pod", pod] => match self.engine.view_pod(&pod.into()) {
+                None => "not here".to_owned(),
+                Some(it) => format!("{} is {:?}", it.pod.name, it.pod.life),
+            },
             ["reasons", "of", volume] => self.links(&self.engine.explain_volume(&volume.into())),
             ["in", "use"] => self.in_use(),
             ["attached", volume] => self.engine.volume_attached(&volume.into()).to_string(),
@@ -609,6 +648,9 @@ impl Told {
             if let Some(at) = it.next_try {
                 write!(line, "; next in {}", span(at.since(self.now))).unwrap();
             }
+            if let Some(at) = it.goes_at {
+                write!(line, "; goes in {}", span(at.since(self.now))).unwrap();
+            }
             line.push_str(&waits_on(&it.waits_on));
             line
         };
@@ -634,7 +676,7 @@ fn describe(operation: &Operation) -> String {
             let access = if *access == Access::ReadOnly { " read-only" } else { "" };
             format!("publish {volume} to {pod}{access}{}{}", again(after), with(label))
         }
-        Action::Unpublish { pod } => format!("unpublish {volume} from {pod}"),
+        Action::Unpublish { pod, .. } => format!("unpublish {volume} from {pod}"),
         Action::Expand { from_bytes, to_bytes, .. } => format!("expand {volume} from {from_bytes} to {to_bytes}"),
         Action::Attach | Action::Unstage | Action::Detach => {
             let kind: Kind = operation.action.kind();
@@ -663,6 +705,11 @@ fn obstacle(code: &str) -> Obstacle {
 
 fn gone(pod: &str, version: &str, containers: Containers) -> Event {
     Event::PodGone { uid: PodUid::from(pod), version: Version(version.parse().expect("a number")), containers }
+}
+
+fn complete(source: &str, version: &str, containers: Containers, orphan_delay: Duration) -> Event {
+    let version = Version(version.parse().expect("a number"));
+    Event::SourceComplete { source: source.into(), version, containers, orphan_delay }
 }
 
 fn attachment(volume: &str, attachment: Attachment) -> Event {
@@ -714,4 +761,9 @@ fn chain(reasons: &[Reason]) -> String {
     }
     let one = |it: &Reason| format!("{} ({})", it.code, it.text);
     reasons.iter().map(one).collect::<Vec<_>>().join(" <- ")
+}
+
+/// `#3`.
+fn operation(number: &str) -> OperationId {
+    OperationId(number.trim_start_matches('#').parse().expect("a number"))
 }

@@ -51,6 +51,7 @@ mod attach;
 mod behind_our_back;
 mod expansion;
 mod found;
+mod holds;
 mod labels;
 mod life;
 mod nonsense;

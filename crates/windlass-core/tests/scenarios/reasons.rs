@@ -574,3 +574,28 @@ fn every_change_is_told_once() {
     disk is Idle
     ");
 }
+
+/// I-7, I-1: what has yet to be made has the reason of whoever makes it, and takes nothing away.
+#[test]
+fn a_volume_that_is_yet_to_be_made_says_what_its_maker_says() {
+    insta::assert_snapshot!(run("
+        pod a wants disk pending 3 times \"the driver is full\"
+        after 1s
+        ? reasons of disk in a
+        ? status a
+        volume disk:
+        pod a wants disk
+        #1 done
+        pod a wants disk pending 1 times \"its volume of before is being deleted\"
+        ? mounted a
+        ? reasons of disk in a
+    "), @r"
+    reasons of disk in a:
+    - ProvisioningFailed: the driver is full; for 1s; failures 3; next in 7s; waits on time
+    status a: unmounted [disk], unattached [], unprocessed [disk], errors [the driver is full]
+    #1 publish disk to a
+    mounted a: disk=disk
+    reasons of disk in a:
+    - ProvisioningFailed: its volume of before is being deleted; for 0s; failures 1; next in 8s; waits on time
+    ");
+}

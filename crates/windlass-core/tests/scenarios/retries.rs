@@ -125,6 +125,96 @@ fn an_operation_that_runs_has_a_deadline_of_its_own() {
     ");
 }
 
+/// I-6: while it waits for its turn no time of its own passes; then it has all of it.
+#[test]
+fn an_operation_that_is_queued_never_hangs_and_has_its_whole_time_when_it_begins() {
+    insta::assert_snapshot!(run("
+        volume disk: stage patience=1m
+        pod a wants disk
+        #1 queued behind 3
+        ? deadline
+        after 10m
+        ? reasons of disk in a
+        #1 queued behind 0
+        ? reasons of disk in a
+        #1 started
+        ? deadline
+        ? reasons of disk in a
+        after 1m
+        ? reasons of disk in a
+        #1 done
+    "), @r"
+    #1 stage disk
+    deadline: none
+    reasons of disk in a:
+    - NotStaged: The pod's mount waits until the volume is ready on this node.; for 600s
+    - Queued: stage #1 waits for its turn behind 3 others; for 600s; waits on operation #1
+    reasons of disk in a:
+    - NotStaged: The pod's mount waits until the volume is ready on this node.; for 600s
+    - Queued: stage #1 is the next to begin; for 600s; waits on operation #1
+    deadline: in 60s
+    reasons of disk in a:
+    - NotStaged: The pod's mount waits until the volume is ready on this node.; for 600s
+    - Staging: stage #1 is running; for 0s; waits on operation #1
+    reasons of disk in a:
+    - NotStaged: The pod's mount waits until the volume is ready on this node.; for 660s
+    - Hung: stage #1 has not answered in its time; for 60s; waits on operation #1
+    #2 publish disk to a
+    ");
+}
+
+/// I-2: whoever of before may be at the place is waited for, and named.
+#[test]
+fn an_operation_that_is_held_back_is_hung_until_it_can_begin() {
+    insta::assert_snapshot!(run("
+        volume disk: stage patience=1m
+        pod a wants disk
+        #1 blocked
+        ? deadline
+        ? reasons of disk in a
+        pod a gone
+        #1 started
+        ? deadline
+        #1 refused
+    "), @r"
+    #1 stage disk
+    deadline: none
+    reasons of disk in a:
+    - NotStaged: The pod's mount waits until the volume is ready on this node.; for 0s
+    - Hung: stage #1 has not begun: process 7 hangs in it; for 0s; waits on operation #1
+    pod a released
+    deadline: in 60s
+    ");
+}
+
+/// What removed the cause may come from outside, or a person may know it.
+#[test]
+fn what_failed_is_tried_at_once_when_somebody_wants_it() {
+    insta::assert_snapshot!(run("
+        volume disk: stage
+        pod a wants disk
+        pod b wants disk
+        #1 refused
+        retry disk in a
+        #2 done
+        #3 refused
+        #4 refused
+        retry disk in b
+        #5 refused
+        retry disk
+        retry nothing
+        ? deadline
+    "), @r"
+    #1 stage disk
+    #2 stage disk
+    #3 publish disk to a
+    #4 publish disk to b
+    #5 publish disk to b
+    #6 publish disk to a
+    deadline: in 150s
+    ");
+}
+
 /// E-327, E-328: another operation begins at once and with a fresh back-off.
 #[test]
 fn another_kind_of_operation_does_not_wait_for_the_failures_of_the_last() {

@@ -32,11 +32,14 @@ impl Driver {
         Ok(PluginInfo { name, vendor_version, manifest })
     }
 
-    /// What services the driver has.
+    /// What services the driver has; asked once, like [`Driver::node_capabilities`].
     pub async fn plugin_capabilities(&self) -> Result<PluginCapabilities, CallError> {
-        let answer: csi::GetPluginCapabilitiesResponse =
-            self.ask(GET_PLUGIN_CAPABILITIES, csi::GetPluginCapabilitiesRequest::default()).await?;
-        Ok(PluginCapabilities::from(&answer))
+        let ask = async {
+            let answer: csi::GetPluginCapabilitiesResponse =
+                self.ask(GET_PLUGIN_CAPABILITIES, csi::GetPluginCapabilitiesRequest::default()).await?;
+            Ok(PluginCapabilities::from(&answer))
+        };
+        self.0.plugin.get_or_ask(ask).await
     }
 
     /// Whether the driver is ready.

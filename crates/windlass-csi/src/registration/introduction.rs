@@ -147,7 +147,7 @@ async fn accept(socket: &Path, plugin: &PluginInfo, settings: &Settings) -> Resu
 }
 
 /// Where the driver serves: a socket, at a path that does not depend on who reads it.
-fn checked_endpoint(socket: &Path, endpoint: &str) -> Result<PathBuf, String> {
+pub(crate) fn checked_endpoint(socket: &Path, endpoint: &str) -> Result<PathBuf, String> {
     let path = match endpoint.strip_prefix("unix://").unwrap_or(endpoint) {
         // Both services at one socket (C-6).
         "" => return Ok(socket.to_path_buf()),

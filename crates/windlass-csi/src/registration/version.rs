@@ -5,7 +5,7 @@ const MAJOR: u64 = 1;
 
 /// Why none of a driver's versions will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum VersionError {
+pub(crate) enum VersionError {
     #[error("it names no version of CSI that it supports")]
     None,
     #[error("it supports no version 1.x of CSI")]
@@ -13,7 +13,7 @@ pub(super) enum VersionError {
 }
 
 /// Whether one of the versions is one that we speak.
-pub(super) fn check(versions: &[String]) -> Result<(), VersionError> {
+pub(crate) fn check(versions: &[String]) -> Result<(), VersionError> {
     if versions.is_empty() {
         return Err(VersionError::None);
     }

@@ -5,13 +5,23 @@ use std::collections::BTreeMap;
 use windlass_csi::Code;
 
 use super::{Hearing, Scene};
-use crate::call::{Access, Asked, Capability, Context, Secrets, shown};
+use crate::call::{Access, Asked, Capability, Context, Create, Secrets, shown};
+use crate::judge::MADE;
 use crate::rule::Rule;
 use crate::volume::Standing;
 
 pub(super) fn check(scene: &Scene<'_>, asked: &Asked, hearing: &mut Hearing) {
     let volume = scene.volume;
     match asked {
+        Asked::Create(it) => {
+            if let Some(step) = &volume.made {
+                let other = requests(&step.asked, it);
+                hearing.insist(Rule::OneRequest, other.is_empty(), Code::AlreadyExists, &step.calls, || {
+                    let name = shown(&it.name);
+                    format!("a volume was asked for by the name {name} before, and otherwise: {}", other.join(", "))
+                });
+            }
+        }
         Asked::Attach(it) => {
             if let Some(step) = volume.attachment() {
                 let before = &step.asked;
@@ -52,6 +62,8 @@ pub(super) fn check(scene: &Scene<'_>, asked: &Asked, hearing: &mut Hearing) {
         Asked::RegistrationInfo
         | Asked::RegistrationStatus { .. }
         | Asked::Question(_)
+        | Asked::Delete { .. }
+        | Asked::Grow(_)
         | Asked::Detach { .. }
         | Asked::Unstage { .. }
         | Asked::Unpublish { .. }
@@ -71,6 +83,23 @@ fn again(hearing: &mut Hearing, standing: Standing, calls: &[u64], mut other: Ve
     } else {
         hearing.insist(Rule::SameAgain, false, Code::AlreadyExists, calls, text);
     }
+}
+
+/// How two requests for a volume differ.
+fn requests(before: &Create, now: &Create) -> Vec<String> {
+    let mut other = Vec::new();
+    other.extend((before.range != now.range).then(|| "the size".into()));
+    if before.capabilities.len() == now.capabilities.len() {
+        let pairs = before.capabilities.iter().zip(&now.capabilities);
+        other.extend(pairs.flat_map(|(before, now)| differences(before, now)));
+    } else {
+        other.push("the number of capabilities".into());
+    }
+    let parameters = keys(&before.parameters.all(), &now.parameters.all());
+    other.extend((!parameters.is_empty()).then(|| format!("the parameters under {}", parameters.join(", "))));
+    other.extend((before.is_copy != now.is_copy).then(|| "the content".into()));
+    other.extend(secrets(&before.secrets, &now.secrets));
+    other
 }
 
 fn kind(access: Option<&Access>) -> &'static str {
@@ -124,6 +153,13 @@ fn keys(before: &BTreeMap<&str, &str>, now: &BTreeMap<&str, &str>) -> Vec<String
 /// The volume context is the same in all calls.
 fn context(scene: &Scene<'_>, now: &Context, hearing: &mut Hearing) {
     let volume = scene.volume;
+    if let Some(step) = volume.made.as_ref().filter(|it| it.standing == Standing::Held) {
+        // Who hands it over may add to it.
+        let told = step.asked.volume.as_str();
+        hearing.look(Rule::VolumeContext, now.get(MADE) == Some(told), &step.calls, || {
+            format!("the volume context lacks what making the volume has told, under {MADE}")
+        });
+    }
     let attached = volume.attached.values().map(|it| (&it.asked.volume_context, &it.calls));
     let staged = volume.stages.values().map(|it| (&it.asked.volume_context, &it.calls));
     let published = volume.targets.values().map(|it| (&it.asked.volume_context, &it.calls));

@@ -4,7 +4,7 @@ use windlass_csi::Code;
 use windlass_csi::proto::csi::volume_capability::access_mode::Mode;
 
 use super::{Hearing, Scene};
-use crate::call::{Access, Asked, Capability, Context, Secrets, shown};
+use crate::call::{Access, Asked, Capability, Context, Create, Expand, Grow, Range, Secrets, shown};
 use crate::fault::Call;
 use crate::rule::Rule;
 
@@ -23,8 +23,10 @@ pub(super) fn check(scene: &Scene<'_>, asked: &Asked, hearing: &mut Hearing) {
     required(asked, volume, hearing);
     absolute(asked, hearing);
     sizes(asked, volume, hearing);
-    if let Asked::Expand(it) = asked {
-        let (least, most) = (it.required_bytes, it.limit_bytes);
+    if let Asked::Create(Create { range, .. }) | Asked::Grow(Grow { range, .. }) | Asked::Expand(Expand { range, .. }) =
+        asked
+    {
+        let Range { required_bytes: least, limit_bytes: most } = *range;
         let fits = least >= 0 && most >= 0 && (most == 0 || least <= most);
         hearing.insist(Rule::ExpandSize, fits, Code::InvalidArgument, &[], || {
             format!("{least} bytes are required, and the limit is {most} bytes")
@@ -33,18 +35,23 @@ pub(super) fn check(scene: &Scene<'_>, asked: &Asked, hearing: &mut Hearing) {
     secrets(scene, asked, hearing);
 }
 
-fn capability_of(asked: &Asked) -> Option<&Capability> {
+fn capabilities_of(asked: &Asked) -> &[Capability] {
     match asked {
-        Asked::Attach(it) => Some(&it.capability),
-        Asked::Stage(it) => Some(&it.capability),
-        Asked::Publish(it) => Some(&it.capability),
-        Asked::Expand(it) => it.capability.as_ref(),
-        _ => None,
+        Asked::Create(it) => &it.capabilities,
+        Asked::Grow(it) => it.capability.as_slice(),
+        Asked::Attach(it) => std::slice::from_ref(&it.capability),
+        Asked::Stage(it) => std::slice::from_ref(&it.capability),
+        Asked::Publish(it) => std::slice::from_ref(&it.capability),
+        Asked::Expand(it) => it.capability.as_slice(),
+        _ => &[],
     }
 }
 
 fn secrets_of(asked: &Asked) -> Option<&Secrets> {
     match asked {
+        Asked::Create(it) => Some(&it.secrets),
+        Asked::Delete { secrets, .. } => Some(secrets),
+        Asked::Grow(it) => Some(&it.secrets),
         Asked::Attach(it) => Some(&it.secrets),
         Asked::Stage(it) => Some(&it.secrets),
         Asked::Publish(it) => Some(&it.secrets),
@@ -55,6 +62,7 @@ fn secrets_of(asked: &Asked) -> Option<&Secrets> {
 
 fn contexts_of(asked: &Asked) -> Vec<(&'static str, &Context)> {
     match asked {
+        Asked::Create(it) => vec![("map of parameters", &it.parameters)],
         Asked::Attach(it) => vec![("volume context", &it.volume_context)],
         Asked::Stage(it) => vec![("publish context", &it.publish_context), ("volume context", &it.volume_context)],
         Asked::Publish(it) => vec![("publish context", &it.publish_context), ("volume context", &it.volume_context)],
@@ -70,12 +78,17 @@ fn required(asked: &Asked, volume: &str, hearing: &mut Hearing) {
     match asked {
         // Empty means all nodes.
         Asked::Detach { .. } => {}
+        Asked::Create(it) => {
+            missing.extend(it.name.is_empty().then_some("the name"));
+            missing.extend(it.capabilities.is_empty().then_some("the capabilities"));
+        }
+        Asked::Delete { .. } | Asked::Grow(_) => {}
         _ if asked.place().is_empty() => {
             missing.push(if matches!(asked, Asked::Attach(_)) { "the node" } else { "the path" })
         }
         _ => {}
     }
-    if let Some(capability) = capability_of(asked) {
+    for capability in capabilities_of(asked) {
         if capability.access.is_none() {
             missing.push("the access type of the capability");
         }
@@ -90,7 +103,10 @@ fn required(asked: &Asked, volume: &str, hearing: &mut Hearing) {
 
 fn absolute(asked: &Asked, hearing: &mut Hearing) {
     let mut paths = match asked {
-        Asked::Attach(_) | Asked::Detach { .. } => return,
+        Asked::Create(_) | Asked::Delete { .. } | Asked::Grow(_) | Asked::Attach(_) | Asked::Detach { .. } => return,
+        Asked::Stats { path, staging, .. } | Asked::Expand(Expand { path, staging, .. }) => {
+            vec![staging.as_str(), path.as_str()]
+        }
         Asked::Publish(it) => vec![it.staging.as_str(), it.target.as_str()],
         _ => vec![asked.place()],
     };
@@ -109,10 +125,14 @@ fn sizes(asked: &Asked, volume: &str, hearing: &mut Hearing) {
         }
     };
     look("the volume's id", volume.len(), TEXT_BYTES_MAX);
+    if let Asked::Create(it) = asked {
+        look("the name", it.name.len(), TEXT_BYTES_MAX);
+    }
     if let Asked::Attach(_) | Asked::Detach { .. } = asked {
         look("the node's id", asked.place().len(), NODE_BYTES_MAX);
     }
-    if let Some(Access::Mount { fs_type, flags, group }) = capability_of(asked).and_then(|it| it.access.as_ref()) {
+    for access in capabilities_of(asked).iter().filter_map(|it| it.access.as_ref()) {
+        let Access::Mount { fs_type, flags, group } = access else { continue };
         look("the type of the file system", fs_type.len(), TEXT_BYTES_MAX);
         look("the mount flags", flags.iter().map(String::len).sum(), MAP_BYTES_MAX);
         look("the mount group", group.len(), TEXT_BYTES_MAX);

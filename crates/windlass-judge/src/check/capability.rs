@@ -13,6 +13,10 @@ pub(super) fn check(scene: &Scene<'_>, asked: &Asked, hearing: &mut Hearing) {
         Asked::Stage(_) | Asked::Unstage { .. } => Some((Rule::CanStage, can.stage_unstage, "STAGE_UNSTAGE_VOLUME")),
         Asked::Stats { .. } => Some((Rule::CanStats, can.volume_stats, "GET_VOLUME_STATS")),
         Asked::Expand(_) => Some((Rule::CanExpand, can.expand, "EXPAND_VOLUME")),
+        Asked::Create(_) | Asked::Delete { .. } => {
+            Some((Rule::CanController, scene.settings.create, "CREATE_DELETE_VOLUME"))
+        }
+        Asked::Grow(_) => Some((Rule::CanController, scene.settings.grow, "EXPAND_VOLUME with its controller service")),
         Asked::Attach(_) | Asked::Detach { .. } => {
             Some((Rule::CanController, scene.settings.attach, "PUBLISH_UNPUBLISH_VOLUME"))
         }

@@ -4,7 +4,7 @@ use windlass_csi::Code;
 use windlass_csi::proto::csi::volume_capability::access_mode::Mode;
 
 use super::{Hearing, Scene};
-use crate::call::{Asked, Attach, Publish, shown};
+use crate::call::{Asked, Attach, Expand, Grow, Publish, shown};
 use crate::rule::Rule;
 use crate::volume::{Standing, Step};
 
@@ -15,9 +15,18 @@ pub(super) fn check(scene: &Scene<'_>, asked: &Asked, hearing: &mut Hearing) {
         });
     }
     match asked {
-        Asked::Attach(it) => attach(scene, it, hearing),
+        Asked::Delete { .. } => delete(scene, hearing),
+        Asked::Grow(it) => {
+            exists(scene, hearing);
+            grow(scene, it, hearing);
+        }
+        Asked::Attach(it) => {
+            exists(scene, hearing);
+            attach(scene, it, hearing);
+        }
         Asked::Detach { .. } => detach(scene, hearing),
         Asked::Stage(it) => {
+            exists(scene, hearing);
             attached(scene, hearing);
             let other = scene.volume.stages.iter().find(|(path, _)| **path != it.staging);
             let calls = other.map(|(_, it)| it.calls.as_slice()).unwrap_or_default();
@@ -27,23 +36,115 @@ pub(super) fn check(scene: &Scene<'_>, asked: &Asked, hearing: &mut Hearing) {
             });
         }
         Asked::Unstage { staging, .. } => unstage(scene, staging, hearing),
-        Asked::Publish(it) => publish(scene, it, hearing),
+        Asked::Publish(it) => {
+            exists(scene, hearing);
+            publish(scene, it, hearing);
+        }
         Asked::Unpublish { target, .. } => known(scene, "NodeUnpublishVolume", target, hearing),
-        Asked::Stats { path, .. } => {
+        Asked::Stats { path, staging, .. } => {
+            if !staging.is_empty() {
+                staging_path(scene, staging, hearing);
+            }
             let there = is_there(scene, path);
             hearing.insist(Rule::StatsPlace, there.is_some(), Code::NotFound, &[], || {
                 format!("the volume is not at {}", shown(path))
             });
         }
-        Asked::Expand(it) => match is_there(scene, &it.path) {
-            Some((Standing::Open, calls)) => assume(hearing, &calls, "the volume is grown where it may not be"),
-            there => hearing.insist(Rule::ExpandPlace, there.is_some(), Code::NotFound, &[], || {
-                format!("the volume is not at {}", shown(&it.path))
-            }),
-        },
-        Asked::RegistrationInfo | Asked::RegistrationStatus { .. } | Asked::Question(_) | Asked::Unsupported { .. } => {
+        Asked::Expand(it) => {
+            match is_there(scene, &it.path) {
+                Some((Standing::Open, calls)) => assume(hearing, &calls, "the volume is grown where it may not be"),
+                there => hearing.insist(Rule::ExpandPlace, there.is_some(), Code::NotFound, &[], || {
+                    format!("the volume is not at {}", shown(&it.path))
+                }),
+            }
+            staging_path(scene, &it.staging, hearing);
+            grown(scene, it, hearing);
+        }
+        Asked::RegistrationInfo
+        | Asked::RegistrationStatus { .. }
+        | Asked::Question(_)
+        | Asked::Create(_)
+        | Asked::Unsupported { .. } => {}
+    }
+}
+
+/// The staging path of a call that names one besides the place that it is about. A driver that stages nothing cannot tell,
+/// and kubelets name one to it all the same (C-113); of a volume that is not staged the place is wrong.
+fn staging_path(scene: &Scene<'_>, staging: &str, hearing: &mut Hearing) {
+    let stages = &scene.volume.stages;
+    let Some((path, step)) = stages.iter().next() else { return };
+    hearing.insist(Rule::StagingPath, stages.contains_key(staging), Code::InvalidArgument, &step.calls, || {
+        format!("the staging path is {}, and the volume is staged at {}", shown(staging), shown(path))
+    });
+}
+
+/// Whether the volume is there, as far as the driver has made or deleted it. Volumes that it was never asked to make are.
+fn exists(scene: &Scene<'_>, hearing: &mut Hearing) {
+    let volume = scene.volume;
+    match (&volume.made, volume.deleted) {
+        (Some(Step { standing: Standing::Open, calls, .. }), _) => {
+            assume(hearing, calls, "whether the volume is there is open, and it is to be used");
+        }
+        (Some(_), _) => hearing.look(Rule::NotDeleted, true, &[], String::new),
+        (None, Some(by)) => hearing.insist(Rule::NotDeleted, false, Code::NotFound, &[by], || {
+            "the volume is to be used, and was deleted".into()
+        }),
+        (None, None) => {}
+    }
+}
+
+fn delete(scene: &Scene<'_>, hearing: &mut Hearing) {
+    let volume = scene.volume;
+    let stages = volume.stages.values().map(|it| (it.standing, &it.calls));
+    let targets = volume.targets.values().map(|it| (it.standing, &it.calls));
+    let attached = volume.attached.values().map(|it| (it.standing, &it.calls));
+    let (held, open) = calls(stages.chain(targets).chain(attached));
+    if held.is_empty() && !open.is_empty() {
+        assume(hearing, &open, "the volume is deleted while it may still be attached or on the node");
+    } else {
+        hearing.insist(Rule::DeleteLast, held.is_empty(), Code::FailedPrecondition, &held, || {
+            "the volume is deleted while it is attached or on the node".into()
+        });
+    }
+}
+
+fn grow(scene: &Scene<'_>, it: &Grow, hearing: &mut Hearing) {
+    let Some((bytes, by)) = scene.volume.size else { return };
+    let least = it.range.required_bytes;
+    hearing.look(Rule::NeverSmaller, least == 0 || least >= bytes, &[by], || {
+        format!("{least} bytes are asked for, and the volume has {bytes}")
+    });
+}
+
+/// Whether the controller has made the volume as large as the node is to make it, where that is needed.
+fn grown(scene: &Scene<'_>, it: &Expand, hearing: &mut Hearing) {
+    if !scene.settings.grow {
+        return;
+    }
+    let (volume, least) = (scene.volume, it.range.required_bytes);
+    let fits = volume.size.is_some_and(|(bytes, _)| least <= bytes);
+    if !fits && !volume.enlarging.is_empty() {
+        return assume(hearing, &volume.enlarging, "whether the volume is larger is open, and the node is to follow");
+    }
+    let by = volume.size.map(|(_, by)| by);
+    hearing.insist(Rule::GrowFirst, fits, Code::FailedPrecondition, by.as_slice(), || match volume.size {
+        Some((bytes, _)) => format!("the node is to grow the volume to {least} bytes, and it has {bytes}"),
+        None => "the node is to grow the volume, and nobody has made it larger before".into(),
+    });
+}
+
+/// The calls by which something is there, and those after which it may be.
+fn calls<'a>(left: impl Iterator<Item = (Standing, &'a Vec<u64>)>) -> (Vec<u64>, Vec<u64>) {
+    let (mut held, mut open) = (Vec::new(), Vec::new());
+    for (standing, calls) in left {
+        match standing {
+            Standing::Held => held.extend(calls),
+            Standing::Open => open.extend(calls),
         }
     }
+    held.sort_unstable();
+    open.sort_unstable();
+    (held, open)
 }
 
 /// An open outcome is taken for one that is known.
@@ -75,11 +176,8 @@ fn attached(scene: &Scene<'_>, hearing: &mut Hearing) {
 
 fn detach(scene: &Scene<'_>, hearing: &mut Hearing) {
     let stages = scene.volume.stages.values().map(|it| (it.standing, &it.calls));
-    let left = stages.chain(scene.volume.targets.values().map(|it| (it.standing, &it.calls))).collect::<Vec<_>>();
-    let held = left.iter().filter(|(it, _)| *it == Standing::Held).flat_map(|(_, calls)| calls.iter().copied());
-    let held = held.collect::<Vec<_>>();
-    let open = left.iter().filter(|(it, _)| *it == Standing::Open).flat_map(|(_, calls)| calls.iter().copied());
-    let open = open.collect::<Vec<_>>();
+    let targets = scene.volume.targets.values().map(|it| (it.standing, &it.calls));
+    let (held, open) = calls(stages.chain(targets));
     if held.is_empty() && !open.is_empty() {
         assume(hearing, &open, "the volume is detached while it may still be on the node");
     } else {

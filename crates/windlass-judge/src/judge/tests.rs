@@ -80,6 +80,29 @@ fn attaching() -> Settings {
     Settings { attach: true, ..settings() }
 }
 
+/// With a controller service that can do everything.
+fn making() -> Settings {
+    Settings { create: true, grow: true, attach: true, ..settings() }
+}
+
+/// What the volume is handed over with, if it was the first call that made it and the second that attached it.
+const HANDED: &str = "attachment=judge.windlass.dev/attachment:5 context=judge.windlass.dev/volume:a";
+
+/// A life of a volume that the driver makes, with something in the middle of it.
+fn made(during: &str) -> String {
+    format!(
+        "create a
+        attach a context=judge.windlass.dev/volume:a
+        stage a {HANDED}
+        publish a {HANDED}
+        {during}
+        unpublish a
+        unstage a
+        detach a
+        delete a"
+    )
+}
+
 #[test]
 fn a_plain_life_breaks_nothing() {
     for rule in ["stage-first", "unpublish-first", "required-fields", "sizes", "absolute-paths", "staging-directory"] {
@@ -107,6 +130,10 @@ fn it_is_idle_when_volumes_have_come_and_gone() {
     assert_eq!(idle("stage a begin"), None);
     assert_eq!(idle("stage a -> open"), None);
     assert_eq!(idle("stage a -> refused"), Some(QUIET_AFTER_FAILURE), "it may be tried again");
+    assert_eq!(idle("stage a\npublish a"), None, "a pod has it");
+    assert_eq!(idle("stage a\npublish a\nunpublish a"), Some(QUIET_WHEN_FORGOTTEN), "perhaps nobody comes for it");
+    assert_eq!(idle("stage a\npublish a\nunpublish a -> open"), Some(QUIET_WHEN_FORGOTTEN));
+    assert_eq!(idle("stage a\npublish a\nunpublish a\nstage b"), None);
     assert_eq!(idle("stage a -> open\nunstage a"), Some(QUIET));
 }
 
@@ -231,13 +258,142 @@ fn a_volume_is_attached_while_the_node_has_it() {
     breaks_as(attaching(), "publish-context", other);
     breaks("publish-context", &format!("stage a {context}\nunstage a"));
     breaks("can-controller", "attach a");
-    breaks("can-controller", "create a");
+    for line in ["create a", "delete a", "grow a", "snapshot a"] {
+        breaks_as(attaching(), "can-controller", line);
+    }
     // An attachment that is made again tells the same.
     keeps_as(
         attaching(),
         "publish-context",
         &format!("attach a -> open\nattach a\nstage a {context}\nunstage a\ndetach a"),
     );
+}
+
+#[test]
+fn volumes_are_made_grown_and_deleted_in_order() {
+    let life = made("grow a bytes=4194304\nexpand a bytes=4194304");
+    for rule in ["not-deleted", "delete-last", "grow-first", "never-smaller", "volume-context", "can-controller"] {
+        keeps_as(making(), rule, &life);
+    }
+    assert_eq!(play(making(), &life).idle_after(), Some(QUIET));
+    let kept = life.replace("delete a", "");
+    assert_eq!(play(making(), &kept).idle_after(), Some(QUIET_WHEN_FORGOTTEN), "it may be deleted");
+    assert_eq!(play(making(), &kept).verdict().outcome, Outcome::Passed, "it may be kept");
+    assert_eq!(play(making(), "create a").idle_after(), None);
+}
+
+#[test]
+fn a_name_stands_for_one_request() {
+    let settings = || Settings { create: true, ..settings() };
+    for other in
+        ["bytes=7", "limit=4194304", "mode=5", "fs=xfs", "parameters=x:2", "parameters=", "copy", "secrets=key"]
+    {
+        let other = if other == "parameters=" { "" } else { other };
+        let script = format!("create a parameters=x:1\ncreate a {other}\ndelete a");
+        breaks_as(settings(), "one-request", &script);
+        breaks_as(settings(), "one-request", &script.replacen("x:1", "x:1 -> open", 1));
+    }
+    for before in ["create a parameters=x:1", "create a parameters=x:1 -> open"] {
+        keeps_as(settings(), "one-request", &format!("{before}\ncreate a parameters=x:1\ndelete a"));
+    }
+    // What was refused or deleted is nobody's any more.
+    keeps_as(settings(), "delete-last", "create a bytes=1 -> refused\ncreate a bytes=2\ndelete a\ncreate a\ndelete a");
+    let judge = play(settings(), "create a\ncreate a bytes=7");
+    assert_eq!(judge.show(5).answer.unwrap(), "refused (AlreadyExists)");
+}
+
+#[test]
+fn a_volume_is_deleted_after_everybody_has_let_go_of_it() {
+    breaks_as(making(), "delete-last", &made("delete a"));
+    breaks_as(making(), "delete-last", &made("").replace("detach a", "delete a\ndetach a"));
+    breaks_as(making(), "delete-last", &made("").replace("unstage a", "delete a\nunstage a"));
+    breaks_as(making(), "not-assumed", &made("").replace("detach a", "detach a -> open\ndelete a\ndetach a"));
+    let context = "context=judge.windlass.dev/volume:a";
+    let open = format!("create a\nstage a {context}\nunstage a -> open\ndelete a\nunstage a\ndelete a");
+    breaks_as(Settings { create: true, ..settings() }, "not-assumed", &open);
+}
+
+#[test]
+fn a_volume_that_is_deleted_is_not_used() {
+    for line in ["attach a", "grow a"] {
+        breaks_as(making(), "not-deleted", &format!("create a\ndelete a\n{line}"));
+        breaks_as(making(), "not-assumed", &format!("create a\ndelete a -> open\n{line}\ndelete a"));
+    }
+    let plain = || Settings { create: true, ..settings() };
+    for line in ["stage a", "publish a staging= context=csi.storage.k8s.io/ephemeral:true"] {
+        breaks_as(plain(), "not-deleted", &format!("create a\ndelete a\n{line}"));
+    }
+    breaks_as(plain(), "volume-context", "create a\nstage a\nunstage a\ndelete a");
+    let more = "context=judge.windlass.dev/volume:a,storage.kubernetes.io/csiProvisionerIdentity:x";
+    keeps_as(plain(), "volume-context", &format!("create a\nstage a {more}\nunstage a\ndelete a"));
+    keeps_as(plain(), "stage-first", LIFE);
+}
+
+#[test]
+fn the_controller_makes_a_volume_larger_first() {
+    let growing = || Settings { grow: true, ..settings() };
+    breaks_as(growing(), "grow-first", &life("publish a", "expand a"));
+    breaks_as(growing(), "grow-first", &life("publish a", "grow a bytes=5\nexpand a bytes=6"));
+    breaks_as(growing(), "grow-first", &life("publish a", "grow a bytes=5 -> refused\nexpand a bytes=5"));
+    breaks_as(growing(), "not-assumed", &life("publish a", "grow a bytes=5 -> open\nexpand a bytes=5\ngrow a bytes=5"));
+    keeps_as(growing(), "grow-first", &life("publish a", "grow a bytes=5 -> open\ngrow a bytes=5\nexpand a bytes=5"));
+    keeps_as(making(), "grow-first", &made("expand a"));
+    breaks_as(growing(), "never-smaller", "grow a bytes=5\ngrow a bytes=4");
+    keeps_as(growing(), "never-smaller", "grow a bytes=9 -> refused\ngrow a bytes=5\ngrow a bytes=5");
+    breaks_as(growing(), "expand-size", "grow a bytes=5 limit=4");
+    breaks_as(growing(), "settled", "grow a -> open");
+    breaks_as(making(), "settled", "create a -> unheard");
+    breaks_as(making(), "settled", "create a\ndelete a -> unheard");
+    keeps_as(making(), "settled", "create a -> unheard\ncreate a -> refused\ncreate a\ndelete a -> open\ndelete a");
+}
+
+#[test]
+fn a_size_that_is_too_small_is_not_built_on() {
+    let faults = vec!["grow=too-small".parse().unwrap()];
+    let lying = || Settings { grow: true, faults: faults.clone(), ..settings() };
+    breaks_as(lying(), "grow-first", &life("publish a", "grow a bytes=6\nexpand a bytes=6"));
+    keeps_as(lying(), "grow-first", &life("publish a", "grow a bytes=6\ngrow a bytes=6\nexpand a bytes=6"));
+    let mut judge = Judge::new(lying());
+    let words = Words(vec!["bytes=6"]);
+    assert_eq!(judge.begin(Duration::ZERO, words.asked("grow", "a")).capacity_bytes, 3);
+    assert_eq!(judge.begin(Duration::ZERO, words.asked("grow", "a")).capacity_bytes, 6);
+}
+
+#[test]
+fn requests_for_volumes_are_whole() {
+    for line in ["create -", "create a useless", "create a mode=0", "create a untyped", "delete -", "grow -"] {
+        breaks_as(making(), "required-fields", line);
+    }
+    let large = format!("create {} -> refused", "n".repeat(129));
+    breaks_as(making(), "sizes", &large);
+    breaks_as(making(), "sizes", &format!("create a parameters=x:{}\ndelete a", "y".repeat(4096)));
+    let due = vec!["create=key".parse().unwrap(), "delete".parse().unwrap()];
+    let due = || Settings { secrets: due.clone(), ..making() };
+    breaks_as(due(), "secrets", "create a\ndelete a secrets=key");
+    breaks_as(due(), "secrets", "create a secrets=key\ndelete a");
+    keeps_as(due(), "secrets", "create a secrets=key\ndelete a secrets=key");
+}
+
+#[test]
+fn a_volume_has_another_id_than_its_name() {
+    let ids = ["pvc-1", "pvc-2", ""].map(crate::call::Create::volume_of);
+    assert!(ids.iter().all(|it| it.starts_with("made-") && it.len() == 21), "{ids:?}");
+    assert!(ids[0] != ids[1] && ids[0] == crate::call::Create::volume_of("pvc-1"));
+}
+
+#[test]
+fn statistics_and_growth_name_the_staging_path_of_the_volume() {
+    for wrong in ["staging=", "staging=/staging/b", "staging=/target/a"] {
+        breaks("staging-path", &life("publish a", &format!("expand a {wrong}")));
+    }
+    breaks("staging-path", &life("publish a", "stats a staging=/staging/b"));
+    let judge = play(settings(), &life("publish a", "stats a staging=elsewhere"));
+    assert!(outcomes(&judge, |it| it == Outcome::Broken).contains(&"absolute-paths"));
+    keeps("staging-path", &life("publish a", "stats a\nstats a staging=/staging/a"));
+    keeps("staging-path", LIFE);
+    // Whoever stages nothing has nothing to compare it with.
+    let unstaged = "publish a staging=\nexpand a staging=\nexpand a staging=/staging/a\nunpublish a";
+    keeps_as(without(|it| it.stage_unstage = false), "expand-place", unstaged);
 }
 
 #[test]
@@ -367,6 +523,25 @@ fn an_open_outcome_is_not_taken_for_success_or_failure() {
     breaks_as(attaching(), "not-assumed", "attach a -> open\nstage a\ndetach a");
     let script = "attach a\nstage a attachment=judge.windlass.dev/attachment:4 -> open\ndetach a\nunstage a\ndetach a";
     breaks_as(attaching(), "not-assumed", script);
+}
+
+#[test]
+fn what_the_judge_leaves_without_an_answer_when_it_ends_is_nobodys_to_settle() {
+    for script in ["stage a begin", "stage a\npublish a begin", "stage a\nunstage a begin"] {
+        let settings = Settings { in_use_allowed: true, ..settings() };
+        let mut judge = play(settings.clone(), script);
+        let last = judge.last;
+        judge.stop();
+        judge.end(last, Answer::Unheard);
+        let verdict = judge.verdict();
+        let settled = verdict.checks.iter().find(|it| it.rule == "settled").unwrap();
+        assert!(settled.findings.is_empty(), "{script}");
+        // The same without the end is the orchestrator's.
+        let mut judge = play(settings, script);
+        judge.end(last, Answer::Unheard);
+        let settled = judge.verdict().checks.into_iter().find(|it| it.rule == "settled").unwrap();
+        assert!(!settled.findings.is_empty(), "{script}");
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The controller service, with which the judge attaches volumes and does nothing else.
+//! The controller service, with which the judge makes, grows, attaches and deletes volumes. All of that is words: a volume
+//! is there as soon as a node names it.
 
 use std::sync::Arc;
 
@@ -10,19 +11,19 @@ use windlass_csi::proto::csi::*;
 use super::driver::Driver;
 use super::{Places, read};
 use crate::Begun;
-use crate::call::{Asked, Question};
+use crate::call::{Asked, Create, Question};
 
 pub(super) struct ControllerService(pub(super) Arc<Driver>);
 
 impl ControllerService {
     /// A call that the judge refuses to know.
-    async fn unsupported<T: Send + 'static, A: Send + 'static>(
+    async fn unsupported<T: Send + 'static, A: Default + Send + 'static>(
         &self,
         method: &'static str,
         volume: String,
         request: Request<T>,
     ) -> Result<Response<A>, Status> {
-        let work = |_: &Places, _: T, _: &Begun| Err(Status::unimplemented("the judge makes no volumes"));
+        let work = |_: &Places, _: T, _: &Begun| Err(Status::unimplemented("the judge does not know this call"));
         self.0.call(request, |_| Asked::Unsupported { method, volume }, work).await
     }
 }
@@ -52,10 +53,18 @@ impl Controller for ControllerService {
         &self,
         _: Request<ControllerGetCapabilitiesRequest>,
     ) -> Result<Response<ControllerGetCapabilitiesResponse>, Status> {
-        let types = [rpc::Type::PublishUnpublishVolume, rpc::Type::PublishReadonly];
-        let capability =
-            |it: rpc::Type| ControllerServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: it.into() })) };
-        let answer = ControllerGetCapabilitiesResponse { capabilities: types.map(capability).into() };
+        let settings = self.0.settings();
+        let types = [
+            (settings.create, rpc::Type::CreateDeleteVolume),
+            (settings.attach, rpc::Type::PublishUnpublishVolume),
+            (settings.attach, rpc::Type::PublishReadonly),
+            (settings.grow, rpc::Type::ExpandVolume),
+            (settings.capabilities.single_node_multi_writer, rpc::Type::SingleNodeMultiWriter),
+        ];
+        let types = types.into_iter().filter(|(can, _)| *can);
+        let capabilities =
+            types.map(|(_, it)| ControllerServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: it.into() })) });
+        let answer = ControllerGetCapabilitiesResponse { capabilities: capabilities.collect() };
         self.0.question(Asked::Question(Question::ControllerCapabilities), answer)
     }
 
@@ -63,16 +72,24 @@ impl Controller for ControllerService {
         &self,
         request: Request<CreateVolumeRequest>,
     ) -> Result<Response<CreateVolumeResponse>, Status> {
-        let name = request.get_ref().name.clone();
-        self.unsupported("CreateVolume", name, request).await
+        let work = |_: &Places, it: CreateVolumeRequest, begun: &Begun| {
+            let volume = Volume {
+                capacity_bytes: begun.capacity_bytes,
+                volume_id: Create::volume_of(&it.name),
+                volume_context: begun.volume_context.clone(),
+                ..Volume::default()
+            };
+            Ok(CreateVolumeResponse { volume: Some(volume) })
+        };
+        self.0.call(request, read::create, work).await
     }
 
     async fn delete_volume(
         &self,
         request: Request<DeleteVolumeRequest>,
     ) -> Result<Response<DeleteVolumeResponse>, Status> {
-        let volume = request.get_ref().volume_id.clone();
-        self.unsupported("DeleteVolume", volume, request).await
+        let work = |_: &Places, _: DeleteVolumeRequest, _: &Begun| Ok(DeleteVolumeResponse {});
+        self.0.call(request, read::delete, work).await
     }
 
     async fn validate_volume_capabilities(
@@ -101,8 +118,11 @@ impl Controller for ControllerService {
         &self,
         request: Request<ControllerExpandVolumeRequest>,
     ) -> Result<Response<ControllerExpandVolumeResponse>, Status> {
-        let volume = request.get_ref().volume_id.clone();
-        self.unsupported("ControllerExpandVolume", volume, request).await
+        let node_expansion_required = self.0.settings().capabilities.expand;
+        let work = move |_: &Places, _: ControllerExpandVolumeRequest, begun: &Begun| {
+            Ok(ControllerExpandVolumeResponse { capacity_bytes: begun.capacity_bytes, node_expansion_required })
+        };
+        self.0.call(request, read::grow, work).await
     }
 
     async fn controller_get_volume(

@@ -66,6 +66,7 @@ impl Driver {
     }
 
     pub(super) fn stop(&self) {
+        self.judge().stop();
         self.stopped.send_replace(true);
     }
 
@@ -103,7 +104,7 @@ impl Driver {
 
     /// Judges a call and carries it out, on a thread that may block. Work that has begun goes on to its end although the
     /// caller has gone.
-    pub(super) async fn call<T: Send + 'static, A: Send + 'static>(
+    pub(super) async fn call<T: Send + 'static, A: Default + Send + 'static>(
         self: &Arc<Self>,
         request: Request<T>,
         read: impl FnOnce(&T) -> Asked,
@@ -114,7 +115,7 @@ impl Driver {
         let (begun, mut heard) = self.begin(read(&request));
         let done = match (&begun.refusal, begun.fault) {
             (Some(refusal), _) => Err(Status::new(refusal.code, refusal.text.clone())),
-            (None, Some(Kind::Refused)) => Err(Status::internal("a fault that the judge was told to play")),
+            (None, Some(Kind::Lie)) => Ok(A::default()),
             (None, Some(kind)) if !kind.has_effect() => self.fail(kind, cut).await,
             (None, fault) => {
                 let places = self.places.clone();
@@ -127,8 +128,12 @@ impl Driver {
                 });
                 let done = done.await.unwrap_or_else(|_| Err(Status::internal("the judge itself failed")));
                 match fault {
+                    Some(Kind::Slow) => {
+                        tokio::time::sleep(self.settings.slow_by).await;
+                        done
+                    }
+                    Some(Kind::TooSmall) | None => done,
                     Some(kind) => self.fail(kind, cut).await,
-                    None => done,
                 }
             }
         };
@@ -139,18 +144,13 @@ impl Driver {
         done.map(Response::new)
     }
 
-    /// Fails a call in a way that leaves its outcome open.
+    /// Fails a call.
     async fn fail<A>(&self, kind: Kind, cut: Option<Cut>) -> Result<A, Status> {
-        match kind {
-            Kind::Refused | Kind::TimeoutWithEffect | Kind::TimeoutWithoutEffect => {
-                return Err(Status::deadline_exceeded("a fault that the judge was told to play"));
-            }
-            Kind::SilenceWithEffect | Kind::SilenceWithoutEffect => {}
-            Kind::ConnectionLostWithEffect | Kind::ConnectionLostWithoutEffect => {
-                if let Some(cut) = cut {
-                    cut.now();
-                }
-            }
+        if let Some(code) = kind.code() {
+            return Err(Status::new(code, "a fault that the judge was told to play"));
+        }
+        if let (Kind::ConnectionLostWithEffect | Kind::ConnectionLostWithoutEffect, Some(cut)) = (kind, cut) {
+            cut.now();
         }
         // The call ends with its connection, or when its caller gives up.
         let _ = self.stopped.subscribe().wait_for(|it| *it).await;

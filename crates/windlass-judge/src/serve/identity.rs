@@ -36,7 +36,7 @@ impl Identity for IdentityService {
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
         let controller = Type::Service(Service { r#type: service::Type::ControllerService.into() });
-        let capabilities = self.0.settings().attach.then(|| PluginCapability { r#type: Some(controller) });
+        let capabilities = self.0.settings().has_controller().then(|| PluginCapability { r#type: Some(controller) });
         let answer = GetPluginCapabilitiesResponse { capabilities: capabilities.into_iter().collect() };
         self.0.question(Asked::Question(Question::PluginCapabilities), answer)
     }

@@ -104,9 +104,8 @@ impl Node for NodeService {
         request: Request<NodeExpandVolumeRequest>,
     ) -> Result<Response<NodeExpandVolumeResponse>, Status> {
         // Nobody counts what a volume of the judge holds, so it is as large as one likes.
-        let work = |_: &super::Places, it: NodeExpandVolumeRequest, _: &crate::Begun| {
-            let capacity_bytes = it.capacity_range.map_or(0, |it| it.required_bytes);
-            Ok(NodeExpandVolumeResponse { capacity_bytes })
+        let work = |_: &super::Places, _: NodeExpandVolumeRequest, begun: &crate::Begun| {
+            Ok(NodeExpandVolumeResponse { capacity_bytes: begun.capacity_bytes })
         };
         self.0.call(request, read::expand, work).await
     }

@@ -7,7 +7,34 @@ use std::path::Path;
 use windlass_csi::proto::csi;
 use windlass_csi::proto::csi::volume_capability::AccessType;
 
-use crate::call::{Access, Asked, Attach, Capability, Context, Expand, Found, Publish, Secrets, Stage};
+use crate::call::{
+    Access, Asked, Attach, Capability, Context, Create, Expand, Found, Grow, Publish, Range, Secrets, Stage,
+};
+
+pub(super) fn create(it: &csi::CreateVolumeRequest) -> Asked {
+    Asked::Create(Create {
+        volume: Create::volume_of(&it.name),
+        name: it.name.clone(),
+        range: range(it.capacity_range),
+        capabilities: it.volume_capabilities.iter().map(|it| capability(Some(it))).collect(),
+        parameters: Context(it.parameters.clone()),
+        is_copy: it.volume_content_source.is_some(),
+        secrets: secrets(&it.secrets),
+    })
+}
+
+pub(super) fn delete(it: &csi::DeleteVolumeRequest) -> Asked {
+    Asked::Delete { volume: it.volume_id.clone(), secrets: secrets(&it.secrets) }
+}
+
+pub(super) fn grow(it: &csi::ControllerExpandVolumeRequest) -> Asked {
+    Asked::Grow(Grow {
+        volume: it.volume_id.clone(),
+        range: range(it.capacity_range),
+        capability: it.volume_capability.as_ref().map(|it| capability(Some(it))),
+        secrets: secrets(&it.secrets),
+    })
+}
 
 pub(super) fn attach(it: &csi::ControllerPublishVolumeRequest) -> Asked {
     Asked::Attach(Attach {
@@ -61,19 +88,23 @@ pub(super) fn unpublish(it: &csi::NodeUnpublishVolumeRequest) -> Asked {
 }
 
 pub(super) fn stats(it: &csi::NodeGetVolumeStatsRequest) -> Asked {
-    Asked::Stats { volume: it.volume_id.clone(), path: it.volume_path.clone() }
+    Asked::Stats { volume: it.volume_id.clone(), path: it.volume_path.clone(), staging: it.staging_target_path.clone() }
 }
 
 pub(super) fn expand(it: &csi::NodeExpandVolumeRequest) -> Asked {
-    let range = it.capacity_range.unwrap_or_default();
     Asked::Expand(Expand {
         volume: it.volume_id.clone(),
         path: it.volume_path.clone(),
-        required_bytes: range.required_bytes,
-        limit_bytes: range.limit_bytes,
+        staging: it.staging_target_path.clone(),
+        range: range(it.capacity_range),
         capability: it.volume_capability.as_ref().map(|it| capability(Some(it))),
         secrets: secrets(&it.secrets),
     })
+}
+
+fn range(it: Option<csi::CapacityRange>) -> Range {
+    let csi::CapacityRange { required_bytes, limit_bytes } = it.unwrap_or_default();
+    Range { required_bytes, limit_bytes }
 }
 
 fn capability(it: Option<&csi::VolumeCapability>) -> Capability {

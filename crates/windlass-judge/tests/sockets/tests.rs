@@ -37,6 +37,9 @@ all![
     calls_that_overlap_are_noticed,
     a_device_is_given_and_taken_away,
     volumes_are_attached_with_what_the_judge_has_told,
+    volumes_are_made_grown_and_deleted,
+    a_controller_is_what_it_was_told_to_be,
+    codes_slow_answers_and_lies_are_played,
     a_judge_that_ends_takes_its_mounts_along,
     what_a_killed_judge_has_left_is_taken_away,
     a_judge_that_cannot_serve_leaves_nothing,
@@ -67,8 +70,13 @@ async fn an_orchestrator_that_does_well_is_told_so() {
     let stats = court.driver.stats(request, PATIENCE).await.unwrap();
     assert!(stats.usage.len() == 2 && stats.usage[0].total > 0 && !stats.volume_condition.unwrap().abnormal);
     let capacity_range = Some(csi::CapacityRange { required_bytes: 1 << 30, limit_bytes: 0 });
-    let request =
-        csi::NodeExpandVolumeRequest { volume_id: "a".into(), volume_path, capacity_range, ..Default::default() };
+    let request = csi::NodeExpandVolumeRequest {
+        volume_id: "a".into(),
+        volume_path,
+        staging_target_path: court.path("staging").to_str().unwrap().to_owned(),
+        capacity_range,
+        ..Default::default()
+    };
     assert_eq!(court.driver.expand(request, PATIENCE).await.unwrap().capacity_bytes, 1 << 30);
     for target in ["targets/1", "targets/2"] {
         court.unpublish("a", target).await.unwrap();
@@ -80,7 +88,9 @@ async fn an_orchestrator_that_does_well_is_told_so() {
     let verdict = court.verdict().await;
     assert_eq!(verdict.outcome, Outcome::Passed, "{verdict}");
     let passed = passed(&verdict);
-    for rule in ["asked-first", "told", "capabilities-first", "stage-first", "stats-place", "expand-place"] {
+    for rule in
+        ["asked-first", "told", "capabilities-first", "stage-first", "stats-place", "expand-place", "staging-path"]
+    {
         assert!(passed.contains(&rule), "{rule}\n{verdict}");
     }
     assert_eq!((verdict.taken_away, verdict.troubles), (Vec::new(), Vec::new()));
@@ -149,6 +159,8 @@ async fn an_open_outcome_that_is_taken_for_success_is_noticed() {
     court.make("other");
     let plain = capability(Mode::SingleNodeWriter);
     court.stage_with("b", "other", plain, BTreeMap::new(), soon).await.unwrap_err();
+    // By the answer to this it has heard that nobody waits for the last one any more.
+    court.driver.plugin_info().await.unwrap();
     let verdict = court.verdict().await;
     assert_eq!(broken(&verdict), ["not-assumed", "settled"], "{verdict}");
 }
@@ -253,6 +265,87 @@ async fn volumes_are_attached_with_what_the_judge_has_told() {
     let verdict = court.verdict().await;
     assert_eq!(broken(&verdict), ["attach-first", "can-controller"], "{verdict}");
     assert!(passed(&verdict).contains(&"publish-context"), "{verdict}");
+}
+
+async fn volumes_are_made_grown_and_deleted() {
+    let settings = Settings { create: true, grow: true, ..faults(&["create=timeout-with-effect", "grow=too-small"]) };
+    let court = Court::open("make", settings);
+    court.driver.plugin_info().await.unwrap();
+    court.driver.node_capabilities().await.unwrap();
+    assert!(court.driver.plugin_capabilities().await.unwrap().controller_service);
+    let can = court.driver.controller_capabilities().await.unwrap();
+    assert!(can.create_delete && can.expand && !can.publish_unpublish);
+    let size = |required_bytes| Some(csi::CapacityRange { required_bytes, limit_bytes: 0 });
+    let wish = csi::CreateVolumeRequest {
+        name: "pvc-1".into(),
+        capacity_range: size(1 << 20),
+        volume_capabilities: vec![capability(Mode::SingleNodeWriter)],
+        ..Default::default()
+    };
+    let open = court.driver.create_volume(wish.clone(), PATIENCE).await.unwrap_err();
+    assert_eq!((open.code, open.end), (Code::DeadlineExceeded, End::Unknown));
+    let volume = court.driver.create_volume(wish.clone(), PATIENCE).await.unwrap();
+    assert_eq!((volume.capacity_bytes, volume.volume_id == "pvc-1"), (1 << 20, false));
+    assert_eq!(court.driver.create_volume(wish.clone(), PATIENCE).await.unwrap(), volume);
+    let grow = csi::ControllerExpandVolumeRequest {
+        volume_id: volume.volume_id.clone(),
+        capacity_range: size(4 << 20),
+        ..Default::default()
+    };
+    let small = court.driver.controller_expand(grow.clone(), PATIENCE).await.unwrap();
+    assert_eq!(small.capacity_bytes, 2 << 20, "half of it is a lie");
+    let large = court.driver.controller_expand(grow, PATIENCE).await.unwrap();
+    assert_eq!((large.capacity_bytes, large.node_expansion_required), (4 << 20, true));
+    court.make("staging");
+    let request = csi::DeleteVolumeRequest { volume_id: volume.volume_id.clone(), ..Default::default() };
+    court.driver.delete_volume(request.clone(), PATIENCE).await.unwrap();
+    court.driver.delete_volume(request, PATIENCE).await.unwrap();
+    let late = court.stage(&volume.volume_id, "staging").await.unwrap_err();
+    assert_eq!(late.code, Code::NotFound);
+    let verdict = court.verdict().await;
+    assert_eq!(broken(&verdict), ["not-deleted"], "{verdict}");
+    for rule in ["one-request", "delete-last", "never-smaller", "can-controller", "settled"] {
+        assert!(passed(&verdict).contains(&rule), "{rule}\n{verdict}");
+    }
+}
+
+async fn a_controller_is_what_it_was_told_to_be() {
+    let court = Court::open("grows", Settings { grow: true, ..faults(&[]) });
+    court.driver.plugin_info().await.unwrap();
+    let can = court.driver.controller_capabilities().await.unwrap();
+    assert!(can.expand && !can.create_delete && !can.publish_unpublish);
+    let request = csi::DeleteVolumeRequest { volume_id: "a".into(), ..Default::default() };
+    let refused = court.driver.delete_volume(request, PATIENCE).await.unwrap_err();
+    assert_eq!(refused.code, Code::Unimplemented);
+    let verdict = court.verdict().await;
+    assert_eq!(broken(&verdict), ["can-controller"], "{verdict}");
+}
+
+async fn codes_slow_answers_and_lies_are_played() {
+    let played = ["stage=not-found", "stage=aborted", "stage=slow", "publish=lie", "unstage=slow"];
+    let slow_by = Duration::from_millis(50);
+    let court = Court::open("lies", Settings { slow_by, ..faults(&played) });
+    court.driver.plugin_info().await.unwrap();
+    court.driver.node_capabilities().await.unwrap();
+    court.make("staging");
+    let refused = court.stage("a", "staging").await.unwrap_err();
+    assert_eq!((refused.code, refused.end), (Code::NotFound, End::Final));
+    let open = court.stage("a", "staging").await.unwrap_err();
+    assert_eq!((open.code, open.end), (Code::Aborted, End::Unknown));
+    assert_eq!(mounted(&court.path("staging")), 0);
+    let began = std::time::Instant::now();
+    court.stage("a", "staging").await.unwrap();
+    assert!(began.elapsed() >= slow_by);
+    assert_eq!(mounted(&court.path("staging")), 1);
+    court.publish("a", "staging", "targets/1").await.unwrap();
+    assert!(!court.path("targets/1").exists(), "nothing was done");
+    court.publish("a", "staging", "targets/1").await.unwrap();
+    assert_eq!(mounted(&court.path("targets/1")), 1);
+    court.unpublish("a", "targets/1").await.unwrap();
+    court.unstage("a", "staging").await.unwrap();
+    let verdict = court.verdict().await;
+    assert_eq!(broken(&verdict), Vec::<&str>::new(), "{verdict}");
+    assert!(verdict.faults.iter().all(|it| it.played == 1), "{verdict}");
 }
 
 async fn a_judge_that_ends_takes_its_mounts_along() {

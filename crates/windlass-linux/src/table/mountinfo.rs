@@ -24,7 +24,7 @@ pub enum Flaw {
 }
 
 /// Reads one line, without its newline.
-pub(super) fn line(line: &[u8]) -> Result<Mount, Flaw> {
+pub(crate) fn line(line: &[u8]) -> Result<Mount, Flaw> {
     let mut fields = line.split(|it| *it == b' ');
     let mut next = |name| fields.next().ok_or(Flaw::Missing(name));
     let number = self::number(next("mount id")?, "mount id")?;

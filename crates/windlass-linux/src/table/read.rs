@@ -121,7 +121,7 @@ pub fn over(mount: &Mount) -> Result<Option<Mount>, Error> {
 }
 
 /// The table in a text of mountinfo.
-pub(super) fn parse(text: &[u8]) -> Result<Table, Error> {
+pub(crate) fn parse(text: &[u8]) -> Result<Table, Error> {
     let lines = text.split(|it| *it == b'\n').filter(|it| !it.is_empty());
     let mounts = lines.map(|line| {
         let shown = || line.escape_ascii().to_string();

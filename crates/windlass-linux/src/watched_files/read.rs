@@ -3,9 +3,10 @@
 use std::fs::{FileType, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::raw;
 
@@ -27,9 +28,27 @@ pub enum Trouble {
     /// It is not whole at the moment.
     #[error("it is being written")]
     BeingWritten,
+    /// It is another directory than the one that was entered, and lacks what was there.
+    #[error(
+        "{}, and {} is not in it: put back what was there; if this is meant, start anew",
+        if *.mounted { "another file system is there than before" } else { "this is another directory than before" },
+        .missing.display(),
+    )]
+    Another {
+        /// Something was mounted over it, or what was mounted there was unmounted.
+        mounted: bool,
+        /// A file that was there and is not here.
+        missing: PathBuf,
+    },
 }
 
 impl Trouble {
+    /// Whether descriptors or memory had run out, which says nothing of the file and passes.
+    pub(super) fn is_shortage(&self) -> bool {
+        let Self::Unreadable(error) = self else { return false };
+        Errno::from_io_error(error).is_some_and(|it| matches!(it, Errno::MFILE | Errno::NFILE | Errno::NOMEM))
+    }
+
     pub(super) fn of_directory(error: io::Error) -> Self {
         // inotify_add_watch(2): the user limit on the total number of watches was reached.
         match error.kind() {

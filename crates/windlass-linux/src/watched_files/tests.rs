@@ -19,6 +19,8 @@ struct Case {
     state: BTreeMap<String, String>,
     /// Everything that was told.
     history: Vec<String>,
+    /// Those of which it was last told that they were moved into place.
+    moved: BTreeSet<String>,
 }
 
 impl Case {
@@ -31,7 +33,7 @@ impl Case {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir(home.path().join("files")).unwrap();
         let watched = WatchedFiles::begin(&home.path().join("files"), choice(grace)).unwrap();
-        let case = Self { home, files: watched, state: BTreeMap::new(), history: Vec::new() };
+        let case = Self { home, files: watched, state: BTreeMap::new(), history: Vec::new(), moved: BTreeSet::new() };
         files.iter().for_each(|(path, text)| case.write(path, text));
         case
     }
@@ -74,7 +76,14 @@ impl Case {
     fn take(&mut self, change: Change) {
         let name = |path: PathBuf| path.to_str().unwrap().to_owned();
         let (path, text) = match change {
-            Change::Content { path, bytes } => (name(path), Some(String::from_utf8(bytes).unwrap())),
+            Change::Content { path, bytes, moved } => {
+                let path = name(path);
+                match moved {
+                    true => _ = self.moved.insert(path.clone()),
+                    false => _ = self.moved.remove(&path),
+                }
+                (path, Some(String::from_utf8(bytes).unwrap()))
+            }
             Change::Unreadable { path, trouble } => (name(path), Some(format!("! {trouble}"))),
             Change::Gone { path, .. } => (name(path), None),
         };
@@ -227,10 +236,133 @@ fn a_root_that_is_away_says_nothing_of_its_files_and_is_found_when_it_is_back() 
     case.until(&[("a.txt", "changed meanwhile")]);
     case.write("a.txt", "noticed");
     case.until(&[("a.txt", "noticed")]);
-    fs::remove_dir_all(&root).unwrap();
-    case.until(&[("", away), ("a.txt", "noticed")]);
-    case.write("new.txt", "another directory");
-    case.until(&[("new.txt", "another directory")]);
+}
+
+/// What a directory that was made anew lacks may be on its way: nobody knows when a `git clone` is done, or whether it was
+/// killed.
+#[test]
+fn a_root_that_is_made_anew_counts_once_all_that_was_told_is_in_it() {
+    let mut case = Case::new(&[("a.txt", "1"), ("x/b.txt", "2")]);
+    case.until(&[("a.txt", "1"), ("x/b.txt", "2")]);
+    fs::remove_dir_all(case.path("")).unwrap();
+    let away = "! it cannot be read: No such file or directory (os error 2)";
+    case.until(&[("", away), ("a.txt", "1"), ("x/b.txt", "2")]);
+    let lacks = |it: &str| {
+        format!(
+            "! this is another directory than before, and {it} is not in it: put back what was there; if this is meant, \
+             start anew"
+        )
+    };
+    fs::create_dir(case.path("")).unwrap();
+    case.until(&[("", &lacks("a.txt")), ("a.txt", "1"), ("x/b.txt", "2")]);
+    case.write("new.txt", "3");
+    case.write("a.txt", "changed");
+    case.until(&[("", &lacks("x/b.txt")), ("a.txt", "1"), ("x/b.txt", "2")]);
+    case.files.handle().reread();
+    let again = case.files.now().unwrap();
+    assert!(matches!(again.last(), Some(Change::Unreadable { path, .. }) if path.as_os_str().is_empty()), "{again:?}");
+    case.write("x/b.txt", "changed");
+    case.until(&[("a.txt", "changed"), ("new.txt", "3"), ("x/b.txt", "changed")]);
+    fs::remove_file(case.path("x/b.txt")).unwrap();
+    case.until(&[("a.txt", "changed"), ("new.txt", "3")]);
+}
+
+#[test]
+fn a_root_that_is_moved_there_counts_unless_it_is_empty() {
+    let mut case = Case::new(&[("a.txt", "1")]);
+    case.until(&[("a.txt", "1")]);
+    let (old, new) = (case.home.path().join("old"), case.home.path().join("new"));
+    fs::create_dir(&new).unwrap();
+    fs::rename(case.path(""), &old).unwrap();
+    fs::rename(&new, case.path("")).unwrap();
+    let lacks = "! this is another directory than before, and a.txt is not in it: put back what was there; if this is \
+                 meant, start anew";
+    case.until(&[("", lacks), ("a.txt", "1")]);
+    fs::rename(case.path(""), &new).unwrap();
+    fs::write(new.join("b.txt"), "2").unwrap();
+    fs::rename(&new, case.path("")).unwrap();
+    case.until(&[("b.txt", "2")]);
+}
+
+#[test]
+fn a_directory_below_the_root_is_replaced_as_its_files_are() {
+    let mut case = Case::new(&[("x/a.txt", "1"), ("x/y/b.txt", "2"), ("c.txt", "3")]);
+    case.until(&[("x/a.txt", "1"), ("x/y/b.txt", "2"), ("c.txt", "3")]);
+    fs::remove_dir_all(case.path("x")).unwrap();
+    case.write("x/d.txt", "4");
+    case.until(&[("x/d.txt", "4"), ("c.txt", "3")]);
+    case.write(".new/e.txt", "5");
+    case.rename("x", ".old");
+    case.rename(".new", "x");
+    case.until(&[("x/e.txt", "5"), ("c.txt", "3")]);
+    assert!(case.moved.contains("x/e.txt"));
+}
+
+#[test]
+fn what_was_moved_into_place_is_told_from_what_was_written_there() {
+    let mut case = Case::new(&[("a.txt", "1")]);
+    case.until(&[("a.txt", "1")]);
+    assert!(case.moved.is_empty(), "what was there before is not known to have been moved");
+    case.write("a.txt", "2");
+    case.until(&[("a.txt", "2")]);
+    assert!(case.moved.is_empty());
+    case.write(".a.txt", "3");
+    case.rename(".a.txt", "a.txt");
+    case.until(&[("a.txt", "3")]);
+    assert!(case.moved.contains("a.txt"));
+    // Whatever comes after that is another matter.
+    case.write("a.txt", "4");
+    case.until(&[("a.txt", "4")]);
+    assert!(case.moved.is_empty());
+    case.write(".a.txt", "5");
+    case.rename(".a.txt", "a.txt");
+    case.write("a.txt", "6");
+    case.until(&[("a.txt", "6")]);
+    assert!(case.moved.is_empty());
+    // Made anew as `git checkout` and `cp --remove-destination` do.
+    fs::remove_file(case.path("a.txt")).unwrap();
+    case.write("a.txt", "7");
+    case.until(&[("a.txt", "7")]);
+    assert!(case.moved.is_empty());
+    // A second name of a file that was written elsewhere.
+    fs::write(case.home.path().join("beside"), "8").unwrap();
+    fs::remove_file(case.path("a.txt")).unwrap();
+    fs::hard_link(case.home.path().join("beside"), case.path("a.txt")).unwrap();
+    case.until(&[("a.txt", "8")]);
+    assert!(case.moved.contains("a.txt"));
+    fs::set_permissions(case.path("a.txt"), fs::Permissions::from_mode(0o600)).unwrap();
+    case.files.handle().reread();
+    case.history.clear();
+    while case.history.is_empty() {
+        let changes = case.files.changes(None).unwrap().unwrap();
+        changes.into_iter().for_each(|it| case.take(it));
+    }
+    assert!(case.moved.is_empty(), "to be read again is no proof");
+}
+
+#[test]
+fn a_link_that_is_turned_is_told_from_a_file_that_is_written() {
+    let mut case = Case::new(&[]);
+    for (name, text) in [("one", "1"), ("two", "2")] {
+        fs::write(case.home.path().join(name), text).unwrap();
+    }
+    symlink("../one", case.path("a.txt")).unwrap();
+    case.until(&[("a.txt", "1")]);
+    symlink("../two", case.path(".a.txt")).unwrap();
+    case.rename(".a.txt", "a.txt");
+    case.until(&[("a.txt", "2")]);
+    assert!(case.moved.contains("a.txt"));
+    fs::write(case.home.path().join("two"), "3").unwrap();
+    case.until(&[("a.txt", "3")]);
+    assert!(case.moved.is_empty());
+    fs::write(case.home.path().join("new"), "4").unwrap();
+    fs::rename(case.home.path().join("new"), case.home.path().join("two")).unwrap();
+    case.until(&[("a.txt", "4")]);
+    assert!(case.moved.contains("a.txt"), "moved to where the link leads");
+    // It led to a file, so that it leads to a directory says nothing about what was in it.
+    fs::remove_file(case.home.path().join("two")).unwrap();
+    fs::create_dir(case.home.path().join("two")).unwrap();
+    case.until(&[("a.txt", "! it is a directory and not a file")]);
 }
 
 #[test]
@@ -238,7 +370,7 @@ fn a_directory_above_the_root_that_is_away_is_noticed_too() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path().join("a/b/files");
     let files = WatchedFiles::begin(&root, choice(Duration::from_millis(20))).unwrap();
-    let mut case = Case { home, files, state: BTreeMap::new(), history: Vec::new() };
+    let mut case = Case { home, files, state: BTreeMap::new(), history: Vec::new(), moved: BTreeSet::new() };
     let away = "! it cannot be read: No such file or directory (os error 2)";
     case.until(&[("", away)]);
     fs::create_dir_all(&root).unwrap();
@@ -264,7 +396,13 @@ fn a_root_that_is_a_link_is_followed_wherever_it_leads() {
     };
     point("1");
     let files = WatchedFiles::begin(&home.path().join("files"), choice(Duration::from_millis(20))).unwrap();
-    let mut case = Case { home: tempfile::tempdir().unwrap(), files, state: BTreeMap::new(), history: Vec::new() };
+    let mut case = Case {
+        home: tempfile::tempdir().unwrap(),
+        files,
+        state: BTreeMap::new(),
+        history: Vec::new(),
+        moved: BTreeSet::new(),
+    };
     case.until(&[("a.txt", "1")]);
     point("2");
     case.until(&[("a.txt", "2")]);
@@ -456,4 +594,30 @@ fn a_file_that_is_cut_is_read_once_nobody_has_it_open() {
     assert!(case.files.writing.contains(Path::new("a.txt")), "somebody has it open");
     drop(writer);
     case.until(&[("a.txt", "lo")]);
+}
+
+/// I-1.
+#[test]
+fn a_file_that_goes_while_it_is_written_to_may_be_away_for_as_long_as_any_other() {
+    let mut case = Case::patient(&[("a.txt", "a")], Duration::from_secs(3600));
+    case.until(&[("a.txt", "a")]);
+    // It is looked at while it is open, and so once more a moment later.
+    let writer = fs::File::options().append(true).open(case.path("a.txt")).unwrap();
+    case.rename("a.txt", "b.txt");
+    case.rename("b.txt", "a.txt");
+    case.until(&[("a.txt", "! it is being written")]);
+    fs::remove_file(case.path("a.txt")).unwrap();
+    drop(writer);
+    let end = Instant::now() + 3 * AGAIN;
+    while Instant::now() < end {
+        case.files.changes(Some(end)).unwrap().unwrap().into_iter().for_each(|it| case.take(it));
+    }
+    assert!(!case.history.contains(&"a.txt: gone".to_owned()), "{:?}", case.history);
+}
+
+#[test]
+fn a_shortage_says_nothing_of_the_file_and_passes() {
+    let shortage = |errno: Errno| Trouble::Unreadable(errno.into()).is_shortage();
+    assert!(shortage(Errno::MFILE) && shortage(Errno::NFILE) && shortage(Errno::NOMEM));
+    assert!(!shortage(Errno::ACCESS) && !shortage(Errno::IO) && !Trouble::BeingWritten.is_shortage());
 }

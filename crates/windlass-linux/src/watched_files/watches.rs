@@ -30,10 +30,16 @@ pub(super) enum Holder {
 pub(super) enum Told {
     /// This path is to be looked at.
     Touched(PathBuf),
+    /// This was moved here, and was whole before it had this name.
+    Arrived(PathBuf),
+    /// This is another file than a moment ago, or none, or somebody has written to it and closed it.
+    Rewritten(PathBuf),
     /// This file was written to, and will be closed.
     Modified(PathBuf),
     /// This is new.
     Created(PathBuf),
+    /// This directory was deleted: its inode may be another's now.
+    Deleted(PathBuf),
     /// The file system that this directory is on was unmounted.
     Unmounted(PathBuf),
     /// Events were lost.
@@ -56,6 +62,8 @@ const STEP: WatchFlags = WatchFlags::DELETE_SELF.union(WatchFlags::MOVE_SELF);
 const LINK: WatchFlags = STEP.union(WatchFlags::ATTRIB);
 /// The file at the end of a way.
 const END: WatchFlags = LINK.union(WatchFlags::MODIFY).union(WatchFlags::CLOSE_WRITE);
+/// The directory that the end of a way is in: what is moved there under that name comes whole.
+const ARRIVE: WatchFlags = STEP.union(WatchFlags::MOVED_TO);
 /// A directory in which something is waited for.
 const AWAIT: WatchFlags = STEP.union(WatchFlags::CREATE).union(WatchFlags::MOVED_TO).union(WatchFlags::ATTRIB);
 /// As many links as the kernel follows.
@@ -91,13 +99,18 @@ impl Watches {
         let holder = Holder::Directory(path.into());
         let before = self.held.remove(&holder).unwrap_or_default();
         let added = self.add(full, TREE, &holder, None);
-        // Only now, so that what the kernel has told of a directory that is still the same is not lost.
+        self.let_go_of_others(before, &holder);
+        added
+    }
+
+    /// Lets go of what was held before and is not any more. Only once the new ones are held, so that what the kernel has
+    /// told of a directory that is still the same is not lost.
+    fn let_go_of_others(&mut self, before: Vec<i32>, holder: &Holder) {
         for watch in before {
-            if self.held.get(&holder).is_none_or(|it| !it.contains(&watch)) {
-                self.let_go(watch, &holder);
+            if self.held.get(holder).is_none_or(|it| !it.contains(&watch)) {
+                self.let_go(watch, holder);
             }
         }
-        added
     }
 
     /// Watches everything on the way to a path, so that it is noticed when the path comes to mean something else. With
@@ -105,10 +118,10 @@ impl Watches {
     ///
     /// What cannot be watched is left out: a directory may be passed through without being readable.
     pub(super) fn follow(&mut self, path: &Path, holder: &Holder, awaiting: bool) {
-        self.release(holder);
         if self.inotify.is_none() {
             return;
         }
+        let before = self.held.remove(holder).unwrap_or_default();
         let steps = |path: &Path| -> Vec<OsString> {
             let named = path.components().filter(|it| matches!(it, Component::Normal(_) | Component::ParentDir));
             named.map(|it| it.as_os_str().to_owned()).collect()
@@ -124,6 +137,8 @@ impl Watches {
             }
             if awaiting {
                 let _ = self.add(&at, AWAIT, holder, Some(&name));
+            } else if left.is_empty() {
+                let _ = self.add(&at, ARRIVE, holder, Some(&name));
             }
             let here = at.join(&name);
             let Ok(status) = std::fs::symlink_metadata(&here) else { break };
@@ -148,6 +163,7 @@ impl Watches {
             }
             left.extend(steps(&target).into_iter().rev());
         }
+        self.let_go_of_others(before, holder);
     }
 
     fn add(&mut self, path: &Path, flags: WatchFlags, holder: &Holder, name: Option<&OsStr>) -> io::Result<()> {
@@ -206,6 +222,9 @@ impl Watches {
     }
 }
 
+/// After these a file is not what was moved there.
+const REWRITTEN: ReadFlags = ReadFlags::CLOSE_WRITE.union(ReadFlags::DELETE).union(ReadFlags::MOVED_FROM);
+
 /// What an event means to one who hears of it.
 fn meaning(holder: &Holder, names: &BTreeSet<OsString>, flags: ReadFlags, name: Option<&OsStr>) -> Option<Told> {
     let path = match (holder, name) {
@@ -218,10 +237,13 @@ fn meaning(holder: &Holder, names: &BTreeSet<OsString>, flags: ReadFlags, name: 
     let directory = matches!(holder, Holder::Directory(_));
     Some(match flags {
         it if it.contains(ReadFlags::UNMOUNT) && directory => Told::Unmounted(path),
+        it if it.contains(ReadFlags::DELETE_SELF) && directory => Told::Deleted(path),
         it if it.contains(ReadFlags::MODIFY) => Told::Modified(path),
         it if it.contains(ReadFlags::CREATE) && directory => Told::Created(path),
         // The watch ended; what ended it has been told.
         it if it.contains(ReadFlags::IGNORED) => return None,
+        it if it.contains(ReadFlags::MOVED_TO) => Told::Arrived(path),
+        it if it.intersects(REWRITTEN) => Told::Rewritten(path),
         _ => Told::Touched(path),
     })
 }

@@ -4,6 +4,7 @@
 use libtest_mimic::{Arguments, Failed, Trial};
 
 mod atomic;
+mod files;
 mod mounts;
 mod namespace;
 mod ownership;
@@ -28,6 +29,7 @@ fn main() {
         ownership::tests,
         usage::tests,
         atomic::tests,
+        files::tests,
     ] {
         part(&mut tests);
     }

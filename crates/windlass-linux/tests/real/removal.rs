@@ -1,11 +1,15 @@
 //! The deletion primitive against mounts, depth and an adversary (promise I-5).
 
+use std::collections::BTreeSet;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::fs::{Mode, OFlags, RenameFlags};
 use windlass_linux::mount::{Extent, bind};
-use windlass_linux::remove::{self, Error};
+use windlass_linux::remove::{self, Aside, Error};
 use windlass_linux::safe_path::{Mounts, Place};
 
 use crate::namespace::{Case, Stopping, name};
@@ -18,6 +22,10 @@ crate::tests!(
     no_mount_over_a_directory_leads_to_the_canary,
     neither_links_nor_mounts_together_lead_to_the_canary,
     no_directory_that_moves_leads_to_the_canary,
+    what_is_moved_out_of_a_tree_that_is_being_removed_stays_whole,
+    a_tree_that_is_moved_while_it_is_being_removed_stays_whole,
+    nobody_who_moves_directories_out_of_a_tree_loses_a_file,
+    what_a_process_had_taken_aside_goes_at_the_next_start_and_what_it_kept_stays,
 );
 
 fn a_mount_anywhere_in_the_tree_stops_everything(case: &Case) {
@@ -191,4 +199,189 @@ fn no_directory_that_moves_leads_to_the_canary(case: &Case) {
     // Wherever it was left, the file that nobody declared theirs is there.
     let left = ["canary/data", "tree/sub/dir/data", "elsewhere/dir/data"].map(|it| case.path(it).exists());
     assert_eq!(left.iter().filter(|it| **it).count(), 1, "{left:?}");
+}
+
+/// A tree that is too large to be kept in mind: this many directories with this many files each, and some in the top.
+const DIRECTORIES: usize = 20;
+const FILES: usize = 60;
+
+fn fill(case: &Case) {
+    for directory in 0..DIRECTORIES {
+        let below = case.path(&format!("root/volumes/tree/{directory}/in"));
+        std::fs::create_dir_all(&below).unwrap();
+        for file in 0..FILES {
+            std::fs::write(below.join(format!("file-{file}")), "data").unwrap();
+        }
+    }
+}
+
+fn aside(case: &Case) -> Aside {
+    case.directory("root/windlass");
+    let root = Arc::new(Place::root(case.path("root")).unwrap());
+    let above = Place::root(case.path("root/windlass")).unwrap();
+    Aside::open(root, &above, &name("removing")).unwrap()
+}
+
+/// All files below a directory.
+fn files(path: &Path) -> BTreeSet<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(path) else { return BTreeSet::new() };
+    let (directories, files): (Vec<_>, Vec<_>) = entries.map(|it| it.unwrap().path()).partition(|it| it.is_dir());
+    directories.iter().flat_map(|it| self::files(it)).chain(files).collect()
+}
+
+/// Both ways of removing the tree: with a directory of one's own, and with one that is made beside it.
+fn remove_both_ways(
+    case: &Case,
+    aside: Option<&Aside>,
+    ours: impl FnMut(remove::Entry<'_>) -> bool,
+) -> Result<(), Error> {
+    let parent = Place::root(case.path("root/volumes")).unwrap();
+    match aside {
+        Some(aside) => remove::tree_by(aside, &parent, &name("tree"), ours),
+        None => remove::tree(&parent, &name("tree"), ours),
+    }
+}
+
+fn what_is_moved_out_of_a_tree_that_is_being_removed_stays_whole(case: &Case) {
+    let own = aside(case);
+    for aside in [Some(&own), None] {
+        for at in [1, 2, 17, FILES - 1] {
+            fill(case);
+            let out = case.path("out");
+            let (mut asked, mut seen_of_last) = (0, BTreeSet::new());
+            let error = remove_both_ways(case, aside, |entry| {
+                asked += 1;
+                // Everything is asked about once before, and each file again when its turn comes.
+                if asked == DIRECTORIES * FILES + at {
+                    let directory = case.path("root/volumes/tree").join(entry.path.parent().unwrap());
+                    std::fs::rename(directory, &out).unwrap();
+                    seen_of_last = files(&out);
+                }
+                true
+            })
+            .unwrap_err();
+            assert!(matches!(error, Error::Moved { .. }), "{error}");
+            let left = files(&out);
+            assert!(left.is_superset(&seen_of_last), "{:?}", seen_of_last.difference(&left).collect::<Vec<_>>());
+            // Those that were on their way when it was moved are back too.
+            assert!(left.len() >= FILES - at / 16 * 16, "{} of {FILES} left when {at} was asked about", left.len());
+            std::fs::remove_dir_all(&out).unwrap();
+            remove_both_ways(case, aside, |_| true).unwrap();
+            assert!(!case.path("root/volumes/tree").exists());
+            assert_eq!(std::fs::read_dir(case.path("root/volumes")).unwrap().count(), 0, "nothing is left beside it");
+            assert_eq!(std::fs::read_dir(case.path("root/windlass/removing")).unwrap().count(), 0);
+        }
+    }
+}
+
+fn a_tree_that_is_moved_while_it_is_being_removed_stays_whole(case: &Case) {
+    let aside = aside(case);
+    // The tree under another name beside itself, the tree elsewhere, and a directory above it in both ways; with and
+    // without a link that leads there from the old path.
+    let moves = [
+        ("root/volumes/tree", "root/volumes/saved"),
+        ("root/volumes/tree", "saved"),
+        ("root/volumes", "root/saved"),
+        ("root/volumes", "saved"),
+    ];
+    for (from, to) in moves {
+        for links in [false, true] {
+            fill(case);
+            let mut asked = 0;
+            let error = remove_both_ways(case, Some(&aside), |_| {
+                asked += 1;
+                if asked == DIRECTORIES * FILES + 1 {
+                    std::fs::rename(case.path(from), case.path(to)).unwrap();
+                    if links {
+                        symlink(case.path(to), case.path(from)).unwrap();
+                    }
+                }
+                true
+            })
+            .unwrap_err();
+            assert!(matches!(error, Error::Moved { .. }), "{from} to {to}: {error}");
+            assert_eq!(files(&case.path(to)).len(), DIRECTORIES * FILES, "{from} to {to}, links: {links}");
+            if links {
+                std::fs::remove_file(case.path(from)).unwrap();
+            }
+            std::fs::remove_dir_all(case.path(to)).unwrap();
+        }
+    }
+}
+
+fn nobody_who_moves_directories_out_of_a_tree_loses_a_file(case: &Case) {
+    /// How the one who moves things reaches them.
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum By {
+        Path,
+        Descriptor,
+        /// Asks the kernel where a directory is now, and moves it from there.
+        WhereverItIs,
+    }
+    let aside = aside(case);
+    let mut moved_in_all = 0;
+    for round in 0..20 {
+        for by in [By::Path, By::Descriptor, By::WhereverItIs] {
+            fill(case);
+            std::fs::create_dir_all(case.path("out")).unwrap();
+            let open = |below: &str| {
+                rustix::fs::open(case.path(below), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap()
+            };
+            let out = open("out");
+            let held: Vec<_> = (0..DIRECTORIES).map(|it| open(&format!("root/volumes/tree/{it}"))).collect();
+            let begun = AtomicBool::new(false);
+            let mut moved = BTreeSet::new();
+            std::thread::scope(|scope| {
+                let mover = scope.spawn(|| {
+                    while !begun.load(Ordering::Acquire) {
+                        std::hint::spin_loop();
+                    }
+                    let mut moved = BTreeSet::new();
+                    for at in 0..DIRECTORIES {
+                        let (number, to) = ((at * 7 + round) % DIRECTORIES, format!("{at}"));
+                        let done = match by {
+                            By::Path => {
+                                let from = case.path(&format!("root/volumes/tree/{number}/in"));
+                                std::fs::rename(from, case.path(&format!("out/{to}"))).is_ok()
+                            }
+                            By::Descriptor => rustix::fs::renameat(&held[number], "in", &out, &to).is_ok(),
+                            By::WhereverItIs => {
+                                let link = format!("/proc/self/fd/{}", held[number].as_raw_fd());
+                                let now = std::fs::read_link(link).unwrap();
+                                std::fs::rename(now.join("in"), case.path(&format!("out/{to}"))).is_ok()
+                            }
+                        };
+                        if done {
+                            moved.extend(files(&case.path(&format!("out/{to}"))));
+                        }
+                    }
+                    moved
+                });
+                let mut asked = 0;
+                let _ = remove_both_ways(case, (round % 2 == 0).then_some(&aside), |_| {
+                    asked += 1;
+                    if asked > DIRECTORIES * FILES {
+                        begun.store(true, Ordering::Release);
+                    }
+                    true
+                });
+                moved = mover.join().unwrap();
+            });
+            moved_in_all += moved.len();
+            let lost: Vec<_> = moved.iter().filter(|it| !it.exists()).collect();
+            assert!(lost.is_empty(), "round {round}, {by:?}: {} of {} lost: {lost:?}", lost.len(), moved.len());
+            std::fs::remove_dir_all(case.path("out")).unwrap();
+            remove_both_ways(case, Some(&aside), |_| true).unwrap();
+        }
+    }
+    assert!(moved_in_all > 0, "there was no race");
+}
+
+fn what_a_process_had_taken_aside_goes_at_the_next_start_and_what_it_kept_stays(case: &Case) {
+    let aside = aside(case);
+    case.file("root/windlass/removing/0000000000000001", "on its way");
+    case.file("root/windlass/removing/kept-0000000000000002", "could not be put back");
+    let kept = aside.sweep().unwrap();
+    assert_eq!(kept, [case.path("root/windlass/removing/kept-0000000000000002")]);
+    assert_eq!(files(&case.path("root/windlass")), kept.into_iter().collect());
 }

@@ -3,13 +3,14 @@
 //!
 //! The judgement is by the newest state of each pod of which word reached the engine in this life of the process, by an
 //! event or by a list in which the pod was missing. What has not reached it cannot be held against it; but where nothing
-//! reached it, or the state it was told of wants the volume, taking it away was a guess. And nothing is taken at all before
+//! reached it, or the state it was told of wants the volume, taking it away was a guess, unless a record says that an earlier
+//! life had begun to. And nothing is taken at all before
 //! there was a moment at which every source, the disk and the attacher had told all they know.
 
-use crate::{source::PodState, world::World};
+use crate::{disk::Published, source::PodState, world::World};
 use windlass_core::{
     Operation,
-    event::Place,
+    event::{Place, Record},
     ids::{PodUid, VolumeId},
     operation::{Action, Kind},
     spec::Phase,
@@ -26,7 +27,7 @@ pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
         return Err(format!("{kind} of {volume} starts before all was known"));
     }
     match &operation.action {
-        Action::Unpublish { pod } => {
+        Action::Unpublish { pod, .. } => {
             let volume = match world.place_of(operation) {
                 Some(Place::Publish(volume, _)) => volume,
                 Some(Place::Stage(_)) | None => operation.volume().clone(),
@@ -43,6 +44,14 @@ fn check_unpublish(world: &World, volume: &VolumeId, uid: &PodUid) -> Result<(),
         return Ok(());
     };
     let Some(told) = process.told.get(&pod).copied() else {
+        // An earlier life knew: it had begun to take away this volume, or the whole pod.
+        let begun = |it: &Published<'_>| match it.record.map(|it| &it.record) {
+            Some(Record::Leaving { with_pod }) => *with_pod || it.volume == volume,
+            Some(Record::Intent | Record::Proven { .. }) | None => false,
+        };
+        if world.disk.published().filter(|it| it.pod == uid).any(|it| begun(&it)) {
+            return Ok(());
+        }
         return Err(format!("{volume} is taken from pod {uid}, of which nothing was said"));
     };
     let (since, state) = world.sources.state_at(pod, told);

@@ -1,11 +1,12 @@
 //! I-7, every wait has a reason: whatever is not settled says why, and what it says is true.
 
-use crate::{process::Process, world::World};
+use crate::{executor::Turn, process::Process, world::World};
+use std::time::Duration;
 use windlass_core::{
     ids::{PodUid, VolumeId},
     operation::Kind,
     reason::{Code, Reason, WaitsOn},
-    snapshot::{MountView, Snapshot, StepView, VolumeView},
+    snapshot::{MountView, Snapshot, StepView, TurnView, VolumeView},
     spec::Phase,
 };
 
@@ -60,9 +61,15 @@ fn operations_are_those_that_run(process: &Process, snapshot: &Snapshot) -> Resu
         return Err(format!("operations {shown:?} are shown as running, but {running:?} run"));
     }
     for view in &snapshot.operations {
-        let deadline = process.flights[&view.id].operation.deadline;
-        if view.hung != (deadline <= snapshot.now) {
-            return Err(format!("operation {} has its deadline at {deadline:?}, but: {view:?}", view.id));
+        let turn = process.flights[&view.id].turn;
+        let expected = match turn {
+            Turn::Queued { ahead } => TurnView::Queued { ahead },
+            Turn::Blocked => TurnView::Hung,
+            Turn::Runs { until } if until <= snapshot.now => TurnView::Hung,
+            Turn::Runs { .. } => TurnView::Runs,
+        };
+        if view.turn != expected {
+            return Err(format!("operation {} stands at {turn:?}, but: {view:?}", view.id));
         }
     }
     Ok(())
@@ -122,6 +129,10 @@ impl Judge<'_> {
             Code::Unpublishing => kind_runs(&[Kind::Unpublish]),
             Code::Unstaging => kind_runs(&[Kind::Unstage]),
             Code::Detaching => kind_runs(&[Kind::Detach]),
+            Code::Queued => match reason.waits_on {
+                WaitsOn::Operation(id) if self.is_queued(id) => Ok(()),
+                _ => Err("the operation is not queued"),
+            },
             Code::Hung => self.is_hung(reason),
             Code::VolumeBusy => match &reason.waits_on {
                 WaitsOn::Operation(id) if self.flies_for_this_volume(*id) => Ok(()),
@@ -154,6 +165,11 @@ impl Judge<'_> {
                 _ => Ok(()),
             },
             Code::DiskNotRead if self.process.disk_read => Err("the disk was read"),
+            Code::NotInManifests => match reason.goes_at {
+                Some(at) if at > self.snapshot.now && at.since(self.snapshot.now) <= self.orphan_delay() => Ok(()),
+                Some(_) | None => Err("it does not say when it goes"),
+            },
+            Code::OtherNode | Code::ManifestConflict => Err("nobody said so"),
             Code::SourceIncomplete if self.process.complete.iter().all(|it| *it) => Err("all sources are complete"),
             Code::AttachmentsUnknown if self.process.attachments_complete => Err("all attachments were told"),
             Code::WaitingForAttacher | Code::AttachFailed | Code::AttachLimit | Code::AttachmentLost
@@ -179,6 +195,10 @@ impl Judge<'_> {
         }
     }
 
+    fn orphan_delay(&self) -> Duration {
+        Duration::from_millis(self.world.setting.orphan_delay)
+    }
+
     fn operation_kind(&self, reason: &Reason) -> Option<Kind> {
         let WaitsOn::Operation(id) = reason.waits_on else {
             return None;
@@ -191,9 +211,18 @@ impl Judge<'_> {
             return Err("it names no operation");
         };
         match self.process.flights.get(&id) {
-            Some(flight) if flight.operation.deadline <= self.snapshot.now => Ok(()),
-            Some(_) | None => Err("the operation still has time"),
+            Some(flight) => match flight.turn {
+                Turn::Blocked => Ok(()),
+                Turn::Runs { until } if until <= self.snapshot.now => Ok(()),
+                Turn::Runs { .. } => Err("the operation still has time"),
+                Turn::Queued { .. } => Err("the operation has not begun"),
+            },
+            None => Err("the operation is none that runs"),
         }
+    }
+
+    fn is_queued(&self, id: windlass_core::ids::OperationId) -> bool {
+        self.process.flights.get(&id).is_some_and(|it| matches!(it.turn, Turn::Queued { .. }))
     }
 
     /// Is it what the last operation said? A mount that waits for its volume tells of the volume's failures too.

@@ -98,7 +98,9 @@ impl Agent {
 
     /// Leaves all as it is.
     pub(crate) async fn stop(self) {
-        self.node.stop(PATIENCE).await;
+        if let Err(ended) = self.node.stop(PATIENCE).await {
+            eprintln!("{ended}");
+        }
     }
 
     pub(crate) async fn obey(&mut self, command: Command) -> Answer {
@@ -158,9 +160,10 @@ impl Agent {
         } else {
             self.node.sync(uid, within).await.err()
         };
-        let mut volumes: Vec<_> = self.node.volumes(uid).await.into_iter().map(|it| self.volume(it)).collect();
+        let mut volumes: Vec<_> =
+            self.node.volumes(uid).await.unwrap_or_default().into_iter().map(|it| self.volume(it)).collect();
         volumes.sort_by(|one, other| one.name.cmp(&other.name));
-        let groups = self.node.groups(uid).await;
+        let groups = self.node.groups(uid).await.unwrap_or_default();
         Answer::pod(protocol::Pod { uid: uid.to_string(), groups, volumes }, error)
     }
 
@@ -168,8 +171,8 @@ impl Agent {
     async fn rest(&self, pod: &PodUid) {
         let mut changes = self.node.changes();
         // A pod that was just told of is not looked at yet.
-        while self.node.status(pod).await.is_none()
-            || !self.node.explain(pod).await.iter().all(|it| is_at_rest(&it.reasons))
+        while self.node.status(pod).await.is_ok_and(|it| it.is_none())
+            || self.node.explain(pod).await.is_ok_and(|it| !it.iter().all(|it| is_at_rest(&it.reasons)))
         {
             if changes.next().await.is_none() {
                 return;
@@ -181,14 +184,14 @@ impl Agent {
     async fn settle(&self, within: Duration) -> Result<(), Box<dyn Error>> {
         let mut changes = self.node.changes();
         let empty = async {
-            while self.node.snapshot().await.is_some_and(|it| !is_empty(&it)) {
+            while self.node.snapshot().await.is_ok_and(|it| !is_empty(&it)) {
                 changes.next().await;
             }
         };
         if time::timeout(within, empty).await.is_ok() {
             return Ok(());
         }
-        let left = self.node.snapshot().await.map_or_else(String::new, |it| left(&it));
+        let left = self.node.snapshot().await.map_or_else(|ended| ended.to_string(), |it| left(&it));
         Err(format!("after {within:?} there is still {left}").into())
     }
 

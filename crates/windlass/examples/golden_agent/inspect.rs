@@ -93,7 +93,7 @@ impl Agent {
     async fn finish(&self) {
         let mut changes = self.node.changes();
         let done = async {
-            while self.node.snapshot().await.is_some_and(|it| !it.operations.is_empty()) {
+            while self.node.snapshot().await.is_ok_and(|it| !it.operations.is_empty()) {
                 changes.next().await;
             }
         };
@@ -102,7 +102,7 @@ impl Agent {
 
     async fn stats(&self) {
         for pod in self.running.values() {
-            for (volume, answer) in self.node.statistics(pod).await {
+            for (volume, answer) in self.node.statistics(pod).await.unwrap_or_default() {
                 eprintln!("{pod} {volume}: {answer:?}");
             }
         }
@@ -111,11 +111,11 @@ impl Agent {
     /// As far as windlass knows it: it writes no objects, but tells whoever does.
     async fn objects(&self) -> Map<String, Value> {
         let drivers: Vec<Value> = self.node.drivers().iter().map(driver).collect();
-        let in_use = self.node.volumes_in_use().await.map(|it| it.volumes).unwrap_or_default();
+        let in_use = self.node.volumes_in_use().await.ok().flatten().map(|it| it.volumes).unwrap_or_default();
         let in_use: Vec<String> = in_use.iter().map(ToString::to_string).collect();
         let sizes: BTreeMap<String, Option<u64>> = match self.node.snapshot().await {
-            Some(snapshot) => snapshot.volumes.iter().map(|it| (it.id.to_string(), it.size_bytes)).collect(),
-            None => BTreeMap::new(),
+            Ok(snapshot) => snapshot.volumes.iter().map(|it| (it.id.to_string(), it.size_bytes)).collect(),
+            Err(_) => BTreeMap::new(),
         };
         let mut all = Map::new();
         all.insert("csiNode".into(), json!({"drivers": drivers}));

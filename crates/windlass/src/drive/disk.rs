@@ -3,59 +3,54 @@
 use super::*;
 
 impl Drive {
-    pub(super) fn release(&mut self, pod: &PodUid) {
-        if self.pods.contains_key(pod) {
-            return;
-        }
-        self.whole.remove(pod);
-        self.executor.live.lock().unwrap_or_else(PoisonError::into_inner).remove(pod);
-        if !self.keep_directories {
-            self.chore(pod.clone(), Executor::remove_pod);
-        }
-    }
-
     /// Removes the directory of a pod, if the pod has gone.
     pub(crate) fn remove_directory(&mut self, pod: &PodUid) {
         self.whole.remove(pod);
-        self.chore(pod.clone(), Executor::remove_pod);
+        let _ = self.chore(pod.clone(), Executor::remove_pod);
     }
 
     /// Makes the directory of a pod that was told, unless one of its volumes is being made, which makes it first.
     pub(super) fn make_directory(&mut self, pod: PodUid) {
         let Some(known) = self.pods.get(&pod).filter(|_| !self.whole.remove(&pod)) else { return };
-        let is_busy = |it: &VolumeId| self.busy.contains(&Place::Publish(it.clone(), pod.clone()));
+        let is_busy = |it: &VolumeId| self.busy.contains_key(&Place::Publish(it.clone(), pod.clone()));
         if !known.volumes().any(is_busy) {
-            self.chore(pod, Executor::make_pod);
+            let _ = self.chore(pod, Executor::make_pod);
         }
     }
 
-    /// Makes or removes a pod's directory, elsewhere.
-    pub(super) fn chore(&mut self, pod: PodUid, work: fn(&Executor, &PodUid) -> Result<(), Failure>) {
+    /// Makes or removes a pod's directory, elsewhere; says whether that was begun.
+    pub(super) fn chore(&mut self, pod: PodUid, work: fn(&Executor, &PodUid) -> Result<(), Failure>) -> bool {
         let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
         let started = self.workers.run(&self.lanes.pods, move || {
-            let mut chore = Chore { inbox, locks, trouble: None };
-            if let Err(failure) = work(&executor, &pod) {
-                chore.trouble = Some(Change::Leftover { pod, text: failure.text.into() });
-            }
+            let mut chore = Chore { pod, inbox, locks, done: None };
+            chore.done = Some(work(&executor, &chore.pod));
         });
         // Without any thread it waits for the next start, which finds what was left.
         if started.is_ok() {
             self.chores += 1;
+        }
+        started.is_ok()
+    }
+
+    fn chore_ended(&mut self, pod: &PodUid, done: Result<(), Failure>) {
+        let done = done.map_err(|failure| Arc::from(failure.text));
+        if self.departures.get(pod).is_some_and(|it| it.has_directory) {
+            return self.directory_is_gone(pod, done);
+        }
+        if let Err(text) = done {
+            let _ = self.changes.send(Change::Leftover { pod: pod.clone(), text });
         }
     }
 
     pub(super) fn read_disk(&mut self) {
         let (executor, inbox, store) = (self.executor.clone(), self.inbox.clone(), self.provisions.store());
         let started = self.workers.run(&self.lanes.start, move || {
-            let remains = reconstruct::read(&executor).and_then(|mut remains| {
+            let mut reading = Reading { inbox, remains: None };
+            reading.remains = Some(reconstruct::read(&executor).and_then(|mut remains| {
                 let (provisions, troubles) = store.all()?;
                 remains.provisions = provisions;
                 remains.troubles.extend(troubles);
                 Ok(remains)
-            });
-            let _ = inbox.send(Box::new(move |drive| match remains {
-                Ok(remains) => drive.disk_was_read(remains),
-                Err(failure) => drive.disk_is_unreadable(&failure.text),
             }));
         });
         if let Err(error) = started {
@@ -79,7 +74,7 @@ impl Drive {
         }
         for it in remains.made {
             // What this life has made since is newer.
-            if self.held.contains(&it.place) || self.busy.contains(&it.place) {
+            if self.held.contains(&it.place) || self.busy.contains_key(&it.place) {
                 continue;
             }
             if let (Place::Publish(volume, pod), 1..) = (&it.place, it.epoch) {
@@ -91,16 +86,25 @@ impl Drive {
         {
             let mut live = self.executor.live.lock().unwrap_or_else(PoisonError::into_inner);
             for event in &remains.events {
-                if let Event::FoundPod(pod) | Event::FoundPublished { pod, .. } = event {
+                if let Event::FoundPod { uid: pod, .. } | Event::FoundPublished { pod, .. } = event {
                     live.insert(pod.clone());
                 }
             }
         }
+        let born = remains.born.into_iter();
+        self.born.extend(born.filter_map(|(pod, at)| Some((pod, Timestamp::try_from(at).ok()?))));
         if !self.looked {
             self.whole = remains.whole;
         }
         for event in remains.events {
+            // Whoever follows the changes knows from now on what it is called.
+            if let Event::FoundPod { uid, name: Some(name) } = &event {
+                let _ = self.changes.send(Change::Pod { pod: uid.clone(), name: name.clone(), unresolved: false });
+            }
             self.tell(event);
+        }
+        for (uid, hold) in mem::take(&mut self.holds) {
+            self.tell(Event::PodHeld { uid, hold });
         }
         self.tell(Event::DiskRead);
         self.disk_read = true;
@@ -118,7 +122,7 @@ impl Drive {
             return;
         }
         let completed = std::mem::take(&mut self.completed);
-        if completed {
+        if completed.is_some() {
             // No pod has been told anything, so none need be told twice.
             self.memory.write().unwrap_or_else(PoisonError::into_inner).end_partial();
         }
@@ -130,28 +134,47 @@ impl Drive {
                 known.pod.lend();
             }
         }
-        if completed {
-            self.complete();
+        if let Some(orphan_delay) = completed {
+            self.complete(orphan_delay);
         }
     }
 }
 
+/// What is said of work that broke off: it must not look like success.
+const BROKE_OFF: &str = "the work broke off; this is a defect of windlass";
+
 /// Tells of the end of a chore, also if it broke off.
 struct Chore {
+    pod: PodUid,
     inbox: Sender<Message>,
     locks: Option<Locks>,
-    trouble: Option<Change>,
+    done: Option<Result<(), Failure>>,
 }
 
 impl Drop for Chore {
     fn drop(&mut self) {
-        let trouble = self.trouble.take();
+        let done = self.done.take().unwrap_or_else(|| Err(Failure::refused(Cause::Other, BROKE_OFF)));
+        let pod = self.pod.clone();
         drop(self.locks.take());
         let _ = self.inbox.send(Box::new(move |drive| {
             drive.chores = drive.chores.saturating_sub(1);
-            if let Some(trouble) = trouble {
-                let _ = drive.changes.send(trouble);
-            }
+            drive.chore_ended(&pod, done);
+        }));
+    }
+}
+
+/// Tells what was on disk, also if reading it broke off: otherwise everybody would wait for it for ever.
+struct Reading {
+    inbox: Sender<Message>,
+    remains: Option<Result<Remains, Failure>>,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let remains = self.remains.take().unwrap_or_else(|| Err(Failure::refused(Cause::Other, BROKE_OFF)));
+        let _ = self.inbox.send(Box::new(move |drive| match remains {
+            Ok(remains) => drive.disk_was_read(remains),
+            Err(failure) => drive.disk_is_unreadable(&failure.text),
         }));
     }
 }

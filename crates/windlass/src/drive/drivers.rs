@@ -1,5 +1,9 @@
 //! Drivers that come and go, and what others say of volumes that they attach.
 
+use std::collections::BTreeMap;
+
+use windlass_csi::NodeCapabilities;
+
 use super::*;
 use crate::{catalogue, csi::News, executor};
 use windlass_core::{reason::WaitsOn, spec::Mode};
@@ -9,18 +13,13 @@ impl Drive {
     pub(crate) fn driver_news(&mut self, news: News) {
         match news {
             News::Registered { name, capabilities, topology } => {
-                let driver = DriverName::from(&*name);
-                let (stage, expand) = (capabilities.stage_unstage, capabilities.expand);
-                let said = catalogue::Driver { stage, expand, topology };
-                if self.drivers.get(&driver) != Some(&said) {
-                    self.drivers.insert(driver.clone(), said);
-                    self.apply_users_of(&name);
-                }
-                self.tell(Event::DriverRegistered(driver));
+                self.driver_said(&name, capabilities, topology);
+                self.tell(Event::DriverRegistered(DriverName::from(&*name)));
                 self.provision_for_driver(&name);
                 let _ = self.changes.send(Change::Driver { name, registered: true });
             }
-            News::Returned { name } => {
+            News::Returned { name, capabilities, topology } => {
+                self.driver_said(&name, capabilities, topology);
                 self.tell(Event::DriverRegistered(DriverName::from(&*name)));
                 self.provision_for_driver(&name);
                 let _ = self.changes.send(Change::DriverBack { name });
@@ -30,9 +29,22 @@ impl Drive {
                 self.tell(Event::DriverUnregistered(DriverName::from(&*name)));
                 let _ = self.changes.send(Change::Driver { name, registered: false });
             }
+            News::Unreachable { name } => {
+                let _ = self.changes.send(Change::DriverUnreachable { name });
+            }
             News::Refused { text } => {
                 let _ = self.changes.send(Change::DriverRefused { text });
             }
+        }
+    }
+
+    /// What a driver can do decides how its volumes are made.
+    fn driver_said(&mut self, name: &str, can: NodeCapabilities, topology: BTreeMap<String, String>) {
+        let (driver, said) =
+            (DriverName::from(name), catalogue::Driver { stage: can.stage_unstage, expand: can.expand, topology });
+        if self.drivers.get(&driver) != Some(&said) {
+            self.drivers.insert(driver, said);
+            self.apply_users_of(name);
         }
     }
 
@@ -63,7 +75,6 @@ impl Drive {
         self.executor.scene.tell.no_answer(&pod, executor::failed_reason(mode), volume, text);
     }
 
-    /// What a driver can do decides how its volumes are made.
     fn apply_users_of(&mut self, driver: &str) {
         let reference = Reference::new(crate::objects::Kind::Driver, "", driver);
         let pods = self.memory.read().unwrap_or_else(PoisonError::into_inner).users(&reference);

@@ -24,6 +24,7 @@ struct Entry {
     what: Kind,
     path: Arc<Path>,
     refresh_at: Option<SystemTime>,
+    lost_at: Option<SystemTime>,
 }
 
 /// As [`What`].
@@ -39,13 +40,13 @@ impl Held {
     }
 
     pub(super) fn get(&self, place: &Place) -> Option<Made> {
-        let Entry { proof, what, path, refresh_at } = &**self.entries.get(place)?;
+        let Entry { proof, what, path, refresh_at, lost_at } = &**self.entries.get(place)?;
         let what = match what {
             Kind::Mount(path) => What::Mount(path.to_path_buf()),
             Kind::Directory => What::Directory,
             Kind::Host => What::Host,
         };
-        Some(Made { proof: *proof, what, path: path.to_path_buf(), refresh_at: *refresh_at })
+        Some(Made { proof: *proof, what, path: path.to_path_buf(), refresh_at: *refresh_at, lost_at: *lost_at })
     }
 
     pub(super) fn proof(&self, place: &Place) -> Option<Proof> {
@@ -55,6 +56,11 @@ impl Held {
     /// The path that a container is given.
     pub(super) fn path(&self, place: &Place) -> Option<&Path> {
         self.entries.get(place).map(|it| &*it.path)
+    }
+
+    /// When what was in it was found to be lost.
+    pub(super) fn lost_at(&self, place: &Place) -> Option<SystemTime> {
+        self.entries.get(place).and_then(|it| it.lost_at)
     }
 
     /// Where a mount would be that changes what was made there, and whether what was made is no mount itself.
@@ -86,7 +92,8 @@ impl Held {
             Kind::Directory => _ = self.watched.insert(path.clone(), place.clone()),
             Kind::Host => {}
         }
-        self.entries.insert(place, Box::new(Entry { proof: made.proof, what, path, refresh_at: made.refresh_at }));
+        let Made { proof, refresh_at, lost_at, .. } = *made;
+        self.entries.insert(place, Box::new(Entry { proof, what, path, refresh_at, lost_at }));
     }
 
     pub(super) fn remove(&mut self, place: &Place) {
@@ -109,7 +116,8 @@ mod tests {
 
     fn made(what: What, path: &str) -> Made {
         let proof = Proof { mount_id: 1, device: 2, root: 3, kind: 4 };
-        Made { proof, what, path: path.into(), refresh_at: Some(SystemTime::UNIX_EPOCH) }
+        let at = Some(SystemTime::UNIX_EPOCH);
+        Made { proof, what, path: path.into(), refresh_at: at, lost_at: at }
     }
 
     #[test]

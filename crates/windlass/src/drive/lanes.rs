@@ -41,8 +41,17 @@ pub(super) struct Lanes {
     pub(super) start: Lane,
     /// Those of drivers.
     drivers: HashMap<DriverName, DriverLane>,
+    /// How many operations each lane was given, and how many of them have begun.
+    tickets: HashMap<Lane, Tickets>,
     /// Of which driver how many operations run at a time, if not as many as of others.
     at_once: BTreeMap<String, usize>,
+}
+
+/// Operations of a lane begin in the order of their numbers.
+#[derive(Default)]
+struct Tickets {
+    issued: u64,
+    begun: u64,
 }
 
 /// The operations of a driver.
@@ -63,6 +72,7 @@ impl Lanes {
             pods: Lane::narrow("pods", processors),
             start: Lane::from("start"),
             drivers: HashMap::new(),
+            tickets: HashMap::new(),
             at_once: at_once.collect(),
         }
     }
@@ -113,6 +123,29 @@ impl Lanes {
         let next = lane.waiting.pop_front();
         lane.under_way -= usize::from(next.is_none());
         next
+    }
+
+    /// The number of another operation of a lane.
+    pub(super) fn ticket(&mut self, lane: &Lane) -> u64 {
+        let tickets = match self.tickets.get_mut(lane) {
+            Some(tickets) => tickets,
+            None => self.tickets.entry(lane.clone()).or_default(),
+        };
+        tickets.issued += 1;
+        tickets.issued
+    }
+
+    /// An operation of a lane has begun, or never will.
+    pub(super) fn has_begun(&mut self, lane: &Lane) {
+        if let Some(tickets) = self.tickets.get_mut(lane) {
+            tickets.begun += 1;
+        }
+    }
+
+    /// How many operations of a lane begin before the one of this number.
+    pub(super) fn ahead(&self, lane: &Lane, ticket: u64) -> u32 {
+        let begun = self.tickets.get(lane).map_or(0, |it| it.begun);
+        ticket.saturating_sub(begun + 1).try_into().unwrap_or(u32::MAX)
     }
 
     /// How many operations of a driver there are.

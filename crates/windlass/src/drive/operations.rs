@@ -51,11 +51,19 @@ impl Drive {
         let is_unrecorded = self.disk_read && is_first;
         let id = operation.id;
         let driver = lanes::driver_of(&operation).cloned();
-        self.running.insert(id, Running { place: place.clone(), driver: driver.clone() });
-        self.busy.insert(place);
         let lane = self.lanes.of(&operation);
+        let ticket = self.lanes.ticket(&lane);
+        if !self.obstacles.is_empty() {
+            self.obstacles.retain(|_, it| *it != place);
+        }
+        let turn = Turn::Waits;
+        let running = Running { place: place.clone(), driver: driver.clone(), lane: lane.clone(), ticket, turn };
+        self.running.insert(id, running);
+        self.busy.insert(place, id);
         let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
+        let begun = self.turns.begun.clone();
         let job = task::begins(&self.workers, &lane, move || {
+            begun.note(id, &inbox);
             Box::pin(async move {
                 let mut answer = Answer { id, inbox, locks, ended: None };
                 let want = want.and_then(|(packed, open, detail, objects)| {
@@ -65,16 +73,18 @@ impl Drive {
                 answer.ended = Some(executor.run(&job).await);
             })
         });
-        if let Some(beginning) = self.lanes.enter(driver.as_ref(), Beginning { id, lane, job }) {
+        self.look_again_at(id);
+        let Some(beginning) = self.hold_back(Beginning { id, lane, job }) else { return };
+        if let Some(beginning) = self.lanes.enter(driver.as_ref(), beginning) {
             self.give_out(beginning);
         }
     }
 
-    fn give_out(&self, beginning: Beginning) {
+    pub(super) fn give_out(&self, beginning: Beginning) {
         let Beginning { id, lane, job } = beginning;
         if let Err(error) = self.workers.run_job(&lane, job) {
             let trouble = Trouble { cause: Cause::Other, text: plugin::chain(&error).into() };
-            let ended = Ended { outcome: Outcome::Refused(trouble), made: None };
+            let ended = Ended { outcome: Outcome::Refused(trouble), made: None, obstacles: Vec::new() };
             // Not here: the engine is not to be told of an end while it is asked what to start.
             let _ = self.inbox.send(Box::new(move |drive| drive.ended(id, ended)));
         }
@@ -94,8 +104,11 @@ impl Drive {
     }
 
     pub(super) fn ended(&mut self, id: OperationId, ended: Ended) {
-        let Some(Running { place, driver }) = self.running.remove(&id) else { return };
+        let Some(running) = self.running.remove(&id) else { return };
+        self.turn_is_over(id, &running);
+        let Running { place, driver, .. } = running;
         self.busy.remove(&place);
+        self.obstacles.extend(ended.obstacles.iter().map(|it| (*it, place.clone())));
         if let Some(next) = driver.and_then(|it| self.lanes.leave(&it)) {
             self.give_out(next);
         }
@@ -109,9 +122,14 @@ impl Drive {
             (Outcome::Done(windlass_core::operation::Done::Gone), None) => self.let_go(&place),
             _ => {}
         }
+        let is_gone = matches!(ended.outcome, Outcome::Done(windlass_core::operation::Done::Gone));
         self.tell(Event::OperationEnded { id, outcome: ended.outcome });
         let (Place::Stage(volume) | Place::Publish(volume, _)) = &place;
         self.volumes_were_let_go([volume]);
+        if let (Place::Publish(volume, pod), true) = (&place, is_gone) {
+            self.volume_outlives_pod(volume, pod);
+        }
+        self.look_after(volume);
         if let Place::Publish(_, pod) = &place
             && let Some(known) = self.pods.get(pod)
         {
@@ -150,8 +168,17 @@ impl Drive {
         let mut places = BTreeSet::new();
         for change in changes {
             let (table::Change::Appeared(mount) | table::Change::Vanished(mount)) = change;
-            let place = self.held.at(&mount.mount_point).filter(|it| !self.busy.contains(*it));
+            let place = self.held.at(&mount.mount_point).filter(|it| !self.busy.contains_key(*it));
             places.extend(place.cloned());
+            if let table::Change::Vanished(mount) = change
+                && let Some(place) = self.obstacles.remove(&mount.id)
+            {
+                let (volume, pod) = match place {
+                    Place::Stage(volume) => (volume, None),
+                    Place::Publish(volume, pod) => (volume, Some(pod)),
+                };
+                self.tell(Event::RetryWanted { volume, pod });
+            }
         }
         for place in places {
             self.look_at(&place);
@@ -180,7 +207,7 @@ impl Drive {
     pub(crate) fn seen(&mut self, place: Place, expected: Proof, proof: Option<Proof>) {
         // It was looked at some time ago: what was made anew since then is another.
         let is_current = self.held.proof(&place).is_some_and(|it| it == expected);
-        if is_current && !self.busy.contains(&place) {
+        if is_current && !self.busy.contains_key(&place) {
             self.tell(Event::MountSeen { place, proof });
         }
     }
@@ -199,7 +226,7 @@ impl Drop for Answer {
         let ended = self.ended.take().unwrap_or_else(|| {
             let text = "the operation broke off; this is a defect of windlass";
             let trouble = Trouble { cause: Cause::Other, text: text.into() };
-            Ended { outcome: Outcome::Unknown(trouble), made: None }
+            Ended { outcome: Outcome::Unknown(trouble), made: None, obstacles: Vec::new() }
         });
         let id = self.id;
         drop(self.locks.take());

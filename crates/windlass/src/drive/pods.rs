@@ -5,15 +5,18 @@ use super::*;
 impl Drive {
     /// A pod is there, for the first time or changed.
     pub(crate) fn add_pod(&mut self, uid: &PodUid, packed: Packed, pod: &Arc<api::Pod>) {
+        self.is_back(uid);
         let before = self.pods.remove(uid);
         let given = before.as_ref().map_or_else(|| self.now(), |it| it.given);
+        let standing = before.as_ref().map_or_else(|| Standing::new(self.now()), |it| it.standing);
         let details = before.map(|it| it.details).unwrap_or_default();
         let read_only = plugin::read_only(pod);
         if !self.looked {
             // It will be needed in a moment.
             packed.keep(pod.clone());
         }
-        let known = Known { pod: packed, phase: phase(pod), read_only, details, given, ending: false };
+        self.holds.remove(uid);
+        let known = Known { pod: packed, phase: phase(pod), read_only, details, given, standing, ending: false };
         self.pods.insert(uid.clone(), known);
         if self.looked {
             self.tell_pod(uid);
@@ -31,6 +34,11 @@ impl Drive {
 
     /// Looks a pod's volumes up and tells the engine.
     pub(super) fn apply(&mut self, uid: &PodUid) {
+        self.apply_after(uid, None);
+    }
+
+    /// The same because an object changed: what failed of the volumes that use it is tried at once.
+    fn apply_after(&mut self, uid: &PodUid, changed: Option<&Reference>) {
         let Some(known) = self.pods.get(uid).filter(|it| self.looked && !it.ending) else { return };
         let Some(pod) = known.pod.open() else { return };
         let given = Given { source: self.source.clone(), version: Version::NONE, phase: known.phase };
@@ -43,9 +51,11 @@ impl Drive {
             objects: &*memory,
         };
         // A pod without a name or a specification is refused when it is given.
-        let Ok(mut resolved) = resolver.resolve(&pod, given) else { return };
+        let Ok(mut resolved) = resolver.resolve_after(&pod, given, changed) else { return };
+        let claims = changed_claims(memory.uses(uid), &resolved.depends_on);
         memory.set_uses(uid, &resolved.depends_on);
         drop(memory);
+        self.tell_of_claims(claims);
         for volume in &mut resolved.pod.volumes {
             if let VolumeWant::Volume(used) = &mut volume.want
                 && let Some(Renewal { epoch: epoch @ 1.., .. }) =
@@ -60,10 +70,13 @@ impl Drive {
         // A volume that cannot be looked up at the moment is still the pod's, as long as the pod has it (I-1).
         for detail in before {
             let place = Place::Publish(detail.volume.clone(), uid.clone());
-            let has = self.held.contains(&place) || self.busy.contains(&place);
+            let has = self.held.contains(&place) || self.busy.contains_key(&place);
             if has && !details.iter().any(|it| it.volume == detail.volume) {
                 details.push(detail);
             }
+        }
+        for detail in &details {
+            self.look_after(&detail.volume);
         }
         // What a pod describes itself is for no other, and nobody need look for who uses it.
         for detail in details.iter().filter(|it| it.persistent.is_some()) {
@@ -77,9 +90,14 @@ impl Drive {
             self.executor.scene.tell.warning(uid, "SELinuxLabel", text);
         }
         let name = resolved.pod.name.clone();
+        let unresolved = resolved.pod.volumes.iter().any(|it| !matches!(it.want, VolumeWant::Volume(_)));
         self.tell(Event::PodApplied(resolved.pod));
+        for volume in resolved.affected {
+            self.tell(Event::RetryWanted { volume, pod: Some(uid.clone()) });
+        }
         self.tell_attachments(uid);
-        let _ = self.changes.send(Change::Pod { pod: uid.clone(), name });
+        self.note_standing(uid);
+        let _ = self.changes.send(Change::Pod { pod: uid.clone(), name, unresolved });
         self.claims_are_used(&pod);
     }
 
@@ -96,25 +114,108 @@ impl Drive {
 
     /// A pod is gone, and nothing of it runs.
     pub(crate) fn remove_pod(&mut self, uid: &PodUid, containers: Containers) {
+        self.holds.remove(uid);
         let mut volumes: Vec<VolumeId> = Vec::new();
         if containers == Containers::Stopped {
-            let known = self.pods.remove(uid);
-            volumes.extend(known.iter().flat_map(Known::volumes).cloned());
-            self.forget_users(uid, volumes.iter());
-            self.memory.write().unwrap_or_else(PoisonError::into_inner).set_uses(uid, &[]);
+            volumes = self.forget_pod(uid);
         } else if let Some(known) = self.pods.get_mut(uid) {
             known.ending = true;
         }
+        let name = self.engine.pod_name(uid).unwrap_or_else(|| uid.as_str().into());
+        self.note_name(uid, &name);
         self.tell(Event::PodGone { uid: uid.clone(), version: Version::NONE, containers });
-        let name = self.engine.view_pod(uid).map_or_else(|| uid.as_str().into(), |it| it.pod.name);
-        let _ = self.changes.send(Change::Pod { pod: uid.clone(), name });
+        let _ = self.changes.send(Change::Pod { pod: uid.clone(), name, unresolved: false });
         self.volumes_were_let_go(&volumes);
     }
 
-    /// All pods there are have been given.
-    pub(crate) fn complete(&mut self) {
+    /// Forgets what a pod was given as; tells which volumes it used.
+    fn forget_pod(&mut self, uid: &PodUid) -> Vec<VolumeId> {
+        let known = self.pods.remove(uid);
+        if let Some(given) = known.as_ref().map(|it| self.clock().wall(it.given)) {
+            // As long as something of it is left it is as old as before.
+            self.born.entry(uid.clone()).or_insert(given);
+        }
+        let volumes: Vec<VolumeId> = known.iter().flat_map(Known::volumes).cloned().collect();
+        self.forget_users(uid, volumes.iter());
+        let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
+        let claims = changed_claims(memory.uses(uid), &[]);
+        memory.set_uses(uid, &[]);
+        drop(memory);
+        self.tell_of_claims(claims);
+        volumes
+    }
+
+    fn pod_changed(&self, uid: &PodUid) {
+        let name = self.engine.pod_name(uid).unwrap_or_else(|| uid.as_str().into());
+        let _ = self.changes.send(Change::Pod { pod: uid.clone(), name, unresolved: false });
+    }
+
+    /// The source cannot tell whether it has this pod: it keeps what it has and gets nothing new (I-1).
+    pub(crate) fn hold_pod(&mut self, uid: &PodUid, hold: Hold) {
+        if let Some(known) = self.pods.get_mut(uid) {
+            known.ending = true;
+        }
+        if !self.disk_read {
+            // What is on disk of it is told later, and must not be taken for nobody's.
+            self.holds.insert(uid.clone(), hold.clone());
+        }
+        if self.looked {
+            self.tell(Event::PodHeld { uid: uid.clone(), hold });
+            self.pod_changed(uid);
+        }
+    }
+
+    /// The time for which a pod was held is over, and the engine has let it go.
+    pub(super) fn hold_ended(&mut self, uid: &PodUid) {
+        let name = self.engine.pod_name(uid).unwrap_or_else(|| uid.as_str().into());
+        self.note_name(uid, &name);
+        let volumes = self.forget_pod(uid);
+        self.pod_changed(uid);
+        self.volumes_were_let_go(&volumes);
+    }
+
+    /// Somebody says that a pod that is held may go.
+    pub(crate) fn delete_pod(&mut self, uid: &PodUid) -> Result<(), DeleteError> {
+        let pod = self.engine.view_pod(uid).ok_or(DeleteError::Unknown)?.pod;
+        match pod.life {
+            Life::Held => {
+                self.tell(Event::HoldReleased(uid.clone()));
+                Ok(())
+            }
+            Life::Gone => Ok(()),
+            Life::Found => Err(DeleteError::NotReady),
+            Life::Known(_) | Life::Leaving => Err(DeleteError::Wanted),
+        }
+    }
+
+    /// Somebody says that volumes of a pod may go that are held because it does not name them.
+    pub(crate) fn delete_orphans(&mut self, uid: &PodUid) -> bool {
+        let detail = self.engine.view_pod(uid).filter(|it| matches!(it.pod.life, Life::Known(_)));
+        let reasons = detail.iter().flat_map(|it| &it.volumes).flat_map(|it| &it.reasons);
+        let are_held = reasons.into_iter().any(|it| it.goes_at.is_some());
+        if are_held {
+            self.tell(Event::HoldReleased(uid.clone()));
+        }
+        are_held
+    }
+
+    /// The source has come upon something that it cannot read, or has read it again.
+    pub(crate) fn doubt(&mut self, doubt: Option<Arc<str>>) {
+        self.claims_are_doubted(doubt.is_some());
+        self.tell(Event::SourceDoubted { source: self.source.clone(), doubt });
+    }
+
+    /// Whoever watches claims sees which pods use them.
+    fn tell_of_claims(&self, claims: Vec<Arc<str>>) {
+        for claim in claims {
+            let _ = self.changes.send(Change::ClaimChanged { claim });
+        }
+    }
+
+    /// All pods there are have been given. What is on disk and was not stays for this long.
+    pub(crate) fn complete(&mut self, orphan_delay: Duration) {
         if !self.looked {
-            self.completed = true;
+            self.completed = Some(orphan_delay);
             return;
         }
         // What has not been told of by now does not exist.
@@ -126,7 +227,8 @@ impl Drive {
             self.tell(Event::ObjectChanged(object));
         }
         let source = self.source.clone();
-        self.tell(Event::SourceComplete { source, version: Version::NONE, containers: Containers::Stopped });
+        let (version, containers) = (Version::NONE, Containers::Stopped);
+        self.tell(Event::SourceComplete { source, version, containers, orphan_delay });
         self.claims_are_complete();
     }
 
@@ -137,22 +239,44 @@ impl Drive {
                 self.put(object);
                 self.provision_for_class();
             }
+            Object::Volume(volume) => {
+                if let Some(claim) = volume.spec.as_ref().and_then(|it| it.claim_ref.as_ref()) {
+                    let (namespace, name) = (claim.namespace.as_deref(), claim.name.as_deref());
+                    let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+                    self.claim_has_changed(&Reference::new(crate::objects::Kind::Claim, namespace, name));
+                }
+                self.put(Object::Volume(volume));
+            }
             other => self.put(other),
         }
     }
 
     pub(super) fn put(&mut self, object: Object) {
-        let name = ObjectName::from(&object.reference());
-        let pods = self.memory.write().unwrap_or_else(PoisonError::into_inner).put(object);
-        self.apply_all(pods);
-        self.tell(Event::ObjectChanged(name));
+        self.put_together([object]);
+    }
+
+    /// Objects that belong together: no pod sees one of them without the others.
+    pub(super) fn put_together<const N: usize>(&mut self, objects: [Object; N]) {
+        let references = objects.each_ref().map(Object::reference);
+        let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
+        let pods: BTreeSet<PodUid> = objects.into_iter().flat_map(|it| memory.put(it)).collect();
+        drop(memory);
+        for pod in pods {
+            self.apply_after(&pod, references.first());
+        }
+        for reference in &references {
+            self.tell(Event::ObjectChanged(reference.into()));
+        }
     }
 
     pub(crate) fn remove_object(&mut self, reference: &Reference) {
         let pods = self.memory.write().unwrap_or_else(PoisonError::into_inner).remove(reference);
         self.apply_all(pods);
         self.tell(Event::ObjectChanged(reference.into()));
-        self.claim_is_gone(reference);
+        if reference.kind() == crate::objects::Kind::Claim {
+            self.claim_has_changed(reference);
+            self.claim_is_gone(reference);
+        }
     }
 
     pub(crate) fn fail_object(&mut self, reference: &Reference, text: &str) {
@@ -196,6 +320,17 @@ impl Drive {
         let volumes = pod.iter().filter_map(|it| it.spec.as_ref()?.volumes.as_ref()).flatten();
         volumes.map(|it| it.name.as_str().into()).collect()
     }
+}
+
+/// The claims that are in one of the lists alone.
+fn changed_claims(before: &[ObjectName], after: &[ObjectName]) -> Vec<Arc<str>> {
+    let kind = crate::objects::Kind::Claim.name();
+    let only = |one: &[ObjectName], other: &[ObjectName]| {
+        let names = one.iter().filter(|it| !other.contains(it));
+        let claims = names.filter_map(|it| it.as_str().strip_prefix(kind)?.strip_prefix(' ').map(Arc::from));
+        claims.collect::<Vec<_>>()
+    };
+    if before == after { Vec::new() } else { [only(before, after), only(after, before)].concat() }
 }
 
 /// The revision of a content that was renewed though nothing changed.

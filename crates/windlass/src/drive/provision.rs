@@ -1,20 +1,27 @@
-//! When volumes are made for claims, and when they are deleted again. What is asked for stands in `provision.rs`.
+//! When volumes are made for claims, and when they are deleted again. What is asked for stands in `provision.rs`, and what
+//! is to be done next is decided in `provision/next.rs`; here it is carried out and told.
 //!
 //! A volume is deleted only if its claim was seen to go while this node was told of everything there is: a manifest that
 //! cannot be read, a directory that is not there yet, or a start with other manifests than before delete nothing. Nor does
-//! anything while the volume may be in use (I-1).
+//! anything while the volume may be in use (I-1), or before a delay in which the claim may come back (I-15).
 
 use std::{collections::BTreeMap, num::NonZeroUsize};
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
+use windlass_core::reason::{Reason, WaitsOn};
 use windlass_linux::workers::Lane;
 
 use super::*;
 use crate::{
     objects::{Kind, Lookup},
     plugin::{Left, csi::controller},
-    provision::{self, Provision, store::Store},
+    provision::{
+        self, Provision,
+        departure::{Departure, Moment},
+        next::{Facts, Kept, Next, next},
+        store::Store,
+    },
     tell::Tone,
 };
 
@@ -27,34 +34,99 @@ const CALLS_MOST: NonZeroUsize = NonZeroUsize::new(24).unwrap();
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(300);
 
-/// What is known of claims whose volumes are made here.
+/// What is known of claims whose volumes are made here, or would be.
 pub(super) struct Provisions {
     store: Store,
-    claims: BTreeMap<Reference, Entry>,
+    pub(super) claims: BTreeMap<Reference, Entry>,
     /// The claims of volumes that were made.
-    volumes: HashMap<VolumeId, Reference>,
+    pub(super) volumes: HashMap<VolumeId, Reference>,
+    /// Why volumes do not grow that this node was told cannot.
+    pub(super) refused_growth: HashMap<VolumeId, Reason>,
+    /// How long the volume of a claim that went stays.
+    delete_delay: Duration,
     /// Whether what earlier lives noted is known: before that nothing is made.
     is_read: bool,
     /// Whether all claims there are have been given: before that nothing is deleted.
-    is_complete: bool,
+    pub(super) is_complete: bool,
+    /// Whether there is something that cannot be read by now, and may have claims in it: then nothing is deleted either.
+    pub(super) is_doubted: bool,
 }
 
-#[derive(Default)]
-struct Entry {
+/// What is known of one claim.
+pub(super) struct Entry {
+    /// Since when it is known in this life.
+    pub(super) known: Time,
     /// The claim as it was given. What is kept of it for pods to see has more to say.
-    given: Option<Arc<PersistentVolumeClaim>>,
+    pub(super) given: Option<Arc<PersistentVolumeClaim>>,
     /// What is on disk.
-    noted: Option<Provision>,
+    pub(super) noted: Option<Provision>,
     /// A worker is at it.
-    is_running: bool,
+    pub(super) is_running: bool,
     /// The claim was seen to go.
-    is_gone: bool,
+    pub(super) departure: Option<Departure>,
+    /// When its volume is deleted for that, also as it was first told.
+    pub(super) due: Option<(Time, jiff::Timestamp)>,
     /// This node has grown the volume, which is not noted yet.
     has_grown: bool,
     failures: u32,
+    /// What was said when it failed last.
+    failure: Option<Arc<str>>,
     not_before: Option<Time>,
-    /// Why the claim is not bound.
-    waits: Option<Arc<str>>,
+    /// Why it is not as it should be, if it is not (I-7).
+    pub(super) stand: Option<Reason>,
+    /// The bad news that was told last, so that it is told once.
+    told: Option<Arc<str>>,
+}
+
+impl Entry {
+    fn new(now: Time) -> Self {
+        Self {
+            known: now,
+            given: None,
+            noted: None,
+            is_running: false,
+            departure: None,
+            due: None,
+            has_grown: false,
+            failures: 0,
+            failure: None,
+            not_before: None,
+            stand: None,
+            told: None,
+        }
+    }
+}
+
+/// What a worker does for a claim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Work {
+    /// Writes something down.
+    Note,
+    Make,
+    Grow,
+    Delete,
+    /// Forgets a volume that its class keeps, which stays with its driver.
+    Release,
+}
+
+impl Work {
+    /// How a claim stands whose work has failed.
+    fn failed(self) -> Code {
+        match self {
+            Self::Note | Self::Make => Code::ProvisioningFailed,
+            Self::Grow => Code::ResizeFailed,
+            Self::Delete | Self::Release => Code::DeletionFailed,
+        }
+    }
+
+    /// What Kubernetes' controllers call that in their events.
+    fn failure_event(self) -> &'static str {
+        match self {
+            Self::Note | Self::Make => "ProvisioningFailed",
+            Self::Grow => "VolumeResizeFailed",
+            Self::Delete | Self::Release => "VolumeFailedDelete",
+        }
+    }
 }
 
 /// How work for a claim ended.
@@ -75,18 +147,31 @@ impl Worked {
     }
 }
 
+/// Why a claim waits before anybody is asked: a code, a text, and what has to happen.
+type Hindrance = (Code, String, WaitsOn);
+
 impl Provisions {
-    pub(super) fn new(store: Store) -> Self {
+    pub(super) fn new(store: Store, delete_delay: Duration) -> Self {
         let (claims, volumes) = (BTreeMap::new(), HashMap::new());
-        Self { store, claims, volumes, is_read: false, is_complete: false }
+        let refused_growth = HashMap::new();
+        Self {
+            store,
+            claims,
+            volumes,
+            refused_growth,
+            delete_delay,
+            is_read: false,
+            is_complete: false,
+            is_doubted: false,
+        }
     }
 
     pub(super) fn store(&self) -> Store {
         self.store.clone()
     }
 
-    fn note(&mut self, claim: &Reference, noted: Option<Provision>) {
-        let entry = self.claims.entry(claim.clone()).or_default();
+    fn note(&mut self, claim: &Reference, noted: Option<Provision>, now: Time) {
+        let entry = self.claims.entry(claim.clone()).or_insert_with(|| Entry::new(now));
         if let Some(volume) = entry.noted.as_ref().and_then(Provision::volume_id) {
             self.volumes.remove(&volume);
         }
@@ -100,16 +185,24 @@ impl Provisions {
 impl Drive {
     /// What earlier lives noted.
     pub(super) fn provisions_were_read(&mut self, found: Vec<Provision>) {
+        let moment = Moment::now(&self.executor.boot);
         for provision in found {
-            let claim = provision.reference();
-            self.provisions.note(&claim, Some(provision));
+            let (claim, now) = (provision.reference(), self.now());
+            let departure = provision.departure.clone();
+            self.provisions.note(&claim, Some(provision), now);
             // It may have been given already, to nobody who would make a volume for it.
             let given = match self.memory.read().unwrap_or_else(PoisonError::into_inner).get(&claim) {
                 Lookup::Found(Object::Claim(given)) => Some(given.clone()),
                 _ => None,
             };
-            if let Some(entry) = self.provisions.claims.get_mut(&claim).filter(|it| it.given.is_none()) {
-                entry.given = given;
+            if let Some(entry) = self.provisions.claims.get_mut(&claim) {
+                entry.given = entry.given.take().or(given);
+                // One that is there has come back, and one that was seen to go in this life went then.
+                if entry.given.is_none() && entry.departure.is_none() {
+                    let remaining = departure.as_ref().map(|it| it.remaining(&moment));
+                    entry.due = remaining.map(|it| (now + it, moment.after(it)));
+                    entry.departure = departure;
+                }
             }
             self.show_claim(&claim);
         }
@@ -123,6 +216,14 @@ impl Drive {
         self.look_at_claims(|_| true);
     }
 
+    /// Something that may have claims in it cannot be read, or can be read again.
+    pub(super) fn claims_are_doubted(&mut self, is_doubted: bool) {
+        if self.provisions.is_doubted != is_doubted {
+            self.provisions.is_doubted = is_doubted;
+            self.look_at_claims(|it| it.given.is_none());
+        }
+    }
+
     /// A driver is there, and perhaps a new one at the same place: no wait that it caused goes on.
     pub(super) fn provision_for_driver(&mut self, driver: &str) {
         for entry in self.provisions.claims.values_mut() {
@@ -133,23 +234,60 @@ impl Drive {
         self.look_at_claims(|_| true);
     }
 
-    /// A class changed, which decides about claims that wait.
+    /// A class changed, which decides about claims that wait: what failed with the old one is tried at once.
     pub(super) fn provision_for_class(&mut self) {
-        self.look_at_claims(|it| it.waits.is_some() && it.noted.is_none());
+        for entry in self.provisions.claims.values_mut().filter(|it| it.noted.is_none()) {
+            entry.not_before = None;
+        }
+        self.look_at_claims(|it| it.stand.is_some() && it.noted.is_none());
     }
 
-    /// A claim was removed by whoever gave it.
+    /// A claim was removed by whoever gave it. One that nobody gave in this life was not seen to go (I-15).
     pub(super) fn claim_is_gone(&mut self, claim: &Reference) {
-        if let Some(entry) = self.provisions.claims.get_mut(claim) {
-            entry.given = None;
-            entry.is_gone = true;
+        let (moment, delay, now) = (Moment::now(&self.executor.boot), self.provisions.delete_delay, self.now());
+        let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
+        if entry.given.take().is_some() {
+            entry.departure = Some(Departure::begin(&moment, delay));
+            entry.due = Some((now + delay, moment.after(delay)));
             self.look_at_claim(claim);
         }
+    }
+
+    /// What failed for claims is tried at once: for those of a pod, or for all.
+    pub(super) fn retry_claims(&mut self, pod: Option<&PodUid>) -> Vec<crate::view::Retried> {
+        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        let is_meant = |claim: &Reference| pod.is_none_or(|it| memory.users(claim).contains(it));
+        let failed = self.provisions.claims.iter().filter(|(claim, it)| it.failures > 0 && is_meant(claim));
+        let failed: Vec<(Reference, u32)> = failed.map(|(claim, it)| (claim.clone(), it.failures)).collect();
+        drop(memory);
+        for (claim, _) in &failed {
+            if let Some(entry) = self.provisions.claims.get_mut(claim) {
+                entry.failures = 0;
+                entry.not_before = None;
+            }
+            self.look_at_claim(claim);
+        }
+        let retried = failed.into_iter().map(|(claim, attempts)| {
+            let what = format!("claim {}/{}", claim.namespace(), claim.name());
+            crate::view::Retried { what, attempts }
+        });
+        retried.collect()
+    }
+
+    /// Whether a volume that this node made is to be deleted now because its claim is gone. One whose time has not come may
+    /// still be used again.
+    pub(super) fn is_to_be_deleted(&self, volume: &VolumeId) -> bool {
+        let claim = self.provisions.volumes.get(volume);
+        let Some(entry) = claim.and_then(|it| self.provisions.claims.get(it)) else { return false };
+        let Some(noted) = &entry.noted else { return false };
+        let is_due = entry.departure.is_some() && entry.due.is_some_and(|(due, _)| due <= self.now());
+        entry.given.is_none() && noted.is_deleted_with_claim() && (is_due || noted.is_released)
     }
 
     /// Something ended that a volume was needed for.
     pub(super) fn volumes_were_let_go<'a>(&mut self, volumes: impl IntoIterator<Item = &'a VolumeId>) {
         for volume in volumes {
+            self.provisions.refused_growth.remove(volume);
             if let Some(claim) = self.provisions.volumes.get(volume).cloned() {
                 self.look_at_claim(&claim);
             }
@@ -177,31 +315,41 @@ impl Drive {
 
     /// A claim was given. It is kept bound if its volume is there, else with why it is not.
     pub(super) fn claim_is_given(&mut self, given: Arc<PersistentVolumeClaim>) {
-        let claim = Object::Claim(given.clone()).reference();
-        let is_ours = provision::asks(&given) && self.executor.scene.drivers.has_controllers();
-        if !is_ours && !self.provisions.claims.contains_key(&claim) {
+        let (claim, now) = (Object::Claim(given.clone()).reference(), self.now());
+        self.claim_has_changed(&claim);
+        if !provision::asks(&given) && !self.provisions.claims.contains_key(&claim) {
             return self.put(Object::Claim(given));
         }
-        let entry = self.provisions.claims.entry(claim.clone()).or_default();
+        let entry = self.provisions.claims.entry(claim.clone()).or_insert_with(|| Entry::new(now));
+        let is_back = entry.departure.take().is_some();
         entry.given = Some(given);
-        entry.is_gone = false;
+        entry.due = None;
+        // It does not go any more; what it is instead is said below.
+        entry.stand = entry.stand.take().filter(|_| !is_back);
+        if is_back && entry.noted.as_ref().is_some_and(|it| !it.is_doomed()) {
+            self.tell_claim(&claim, Tone::Normal, "DeleteCancelled", "the claim is back, and its volume stays".into());
+        }
         self.show_claim(&claim);
         self.look_at_claim(&claim);
     }
 
     /// Shows pods a claim as it is now.
     fn show_claim(&mut self, claim: &Reference) {
-        let Some(Entry { given: Some(given), noted, waits, .. }) = self.provisions.claims.get(claim) else { return };
-        let bound = noted.as_ref().filter(|it| !it.is_doomed()).and_then(|it| it.bound(given));
-        let shown = match (bound, waits) {
+        let Some(Entry { given, noted, stand, .. }) = self.provisions.claims.get(claim) else { return };
+        let bound = given.as_ref().zip(noted.as_ref().filter(|it| !it.is_doomed()));
+        let bound = bound.and_then(|(given, noted)| noted.bound(given));
+        let asks = given.as_ref().is_some_and(|it| provision::asks(it));
+        let pending = stand.clone().filter(|_| bound.is_none() && asks);
+        let shown = given.clone();
+        let pods = self.memory.write().unwrap_or_else(PoisonError::into_inner).set_pending(claim, pending);
+        match (bound, shown) {
             (Some((shown, volume)), _) => {
-                self.put(Object::Volume(Arc::new(volume)));
-                Arc::new(shown)
+                self.put_together([Object::Volume(Arc::new(volume)), Object::Claim(Arc::new(shown))]);
             }
-            (None, Some(text)) if provision::asks(given) => Arc::new(provision::waiting(given, text)),
-            (None, _) => given.clone(),
-        };
-        self.put(Object::Claim(shown));
+            (None, Some(given)) => self.put(Object::Claim(given)),
+            (None, None) => {}
+        }
+        self.apply_all(pods);
     }
 
     /// Decides what is to be done about a claim's volume, and begins it.
@@ -210,15 +358,83 @@ impl Drive {
             return;
         }
         let Some(entry) = self.provisions.claims.get(claim).filter(|it| !it.is_running) else { return };
-        match (entry.given.clone(), entry.noted.clone()) {
-            // What was begun to be deleted is nobody's any more, whoever asks for it by now (I-10).
-            (_, Some(noted)) if noted.is_doomed() => self.release_for(claim, noted),
-            (Some(given), Some(noted)) if noted.volume.is_some() => self.grow_for(claim, &given, noted),
-            (Some(given), noted) if provision::asks(&given) => self.make_for(claim, &given, noted),
-            (Some(_), None) | (None, None) => drop(self.provisions.claims.remove(claim)),
-            // It names another volume by now, and what is being made for it is nobody's.
-            (Some(_), Some(noted)) | (None, Some(noted)) => self.release_for(claim, noted),
+        let volume = entry.noted.as_ref().and_then(Provision::volume_id);
+        let facts = Facts {
+            now: self.now(),
+            given: entry.given.as_deref(),
+            noted: entry.noted.as_ref(),
+            departure: entry.departure.as_ref(),
+            due: entry.due.map(|(due, _)| due),
+            not_before: entry.not_before,
+            is_complete: self.provisions.is_complete && !self.provisions.is_doubted,
+            is_in_use: volume.is_some_and(|it| self.engine.view_volume(&it).is_some()),
+        };
+        let (next, given, noted) = (next(&facts), entry.given.clone(), entry.noted.clone());
+        match (next, given, noted) {
+            (Next::Make, Some(given), noted) => self.make_for(claim, &given, noted),
+            (Next::Grow { to_bytes, .. }, _, Some(noted)) => self.grow_for(claim, noted, to_bytes),
+            (Next::Note, _, Some(noted)) => self.note_departure(claim, noted),
+            (Next::Delete, _, Some(noted)) => self.delete_for(claim, noted),
+            (next, _, noted) => self.stand_by(claim, next, noted.as_ref()),
         }
+    }
+
+    /// There is nothing to be done about a claim now, but something to be said.
+    fn stand_by(&mut self, claim: &Reference, next: Next, noted: Option<&Provision>) {
+        let volume = noted.and_then(|it| it.volume.as_ref()).map_or_else(|| "its volume".into(), shown);
+        match next {
+            Next::Forget => {
+                self.provisions.claims.remove(claim);
+                self.memory.write().unwrap_or_else(PoisonError::into_inner).set_pending(claim, None);
+            }
+            Next::Settled => self.set_stand(claim, None),
+            // What failed still stands.
+            Next::BackOff => {}
+            Next::Unknown => {
+                let text = format!("whether the claim is there is not known yet, and {volume} stays until it is");
+                self.stand(claim, Code::SourceIncomplete, &text, WaitsOn::Source(self.source.clone()));
+            }
+            Next::MayNotGrow { to_bytes, from_bytes } => {
+                let text =
+                    format!("it asks for {to_bytes} bytes and has {from_bytes}; its class does not let volumes grow");
+                self.stand(claim, Code::ResizeFailed, &text, WaitsOn::Nothing);
+                self.warn_once(claim, Work::Grow.failure_event(), text);
+            }
+            Next::Keep(Kept::NotSeen) => {
+                let text = format!("{volume} is kept: nobody saw that the claim went");
+                self.stand(claim, Code::VolumeKept, &text, WaitsOn::Nothing);
+                self.warn_once(claim, "VolumeKept", format!("{text}. {}", Code::VolumeKept.remedy()));
+            }
+            Next::Keep(Kept::Retained) => {
+                let text = format!("{volume} is kept, as its class says (reclaimPolicy: Retain)");
+                self.stand(claim, Code::VolumeKept, &text, WaitsOn::Nothing);
+            }
+            Next::Keep(Kept::NamesAnother) => {
+                let text = format!("{volume} was made for the claim and is kept: the claim names another volume");
+                self.stand(claim, Code::VolumeKept, &text, WaitsOn::Nothing);
+            }
+            Next::Count(due) => {
+                self.alarms.insert((due, Alarm::Provision(claim.clone())));
+                self.say_when_deleted(claim, &volume);
+            }
+            Next::LetGo => {
+                let text = format!("the claim is gone, and {volume} is deleted when nothing has it any more");
+                self.stand(claim, Code::StillInPods, &text, WaitsOn::Nothing);
+            }
+            Next::Make | Next::Grow { .. } | Next::Note | Next::Delete => {
+                unreachable!("{next:?} is done, not waited for")
+            }
+        }
+    }
+
+    /// Says when the volume of a claim that is gone is deleted, and how to stop that (I-15).
+    fn say_when_deleted(&mut self, claim: &Reference, volume: &str) {
+        let Some((due, at)) = self.provisions.claims.get(claim).and_then(|it| it.due) else { return };
+        let text = format!("the claim is gone, and {volume} is deleted at {at:.0}");
+        let mut reason = self.reason(claim, Code::DeletePending, &text, WaitsOn::Time);
+        reason.goes_at = Some(due);
+        self.set_stand(claim, Some(reason));
+        self.warn_once(claim, "DeletePending", format!("{text}. {}", Code::DeletePending.remedy()));
     }
 
     /// A claim without a volume.
@@ -228,41 +444,44 @@ impl Drive {
             Some(noted) => noted,
             None => match self.order(claim, given) {
                 Ok(order) => order,
-                Err(text) => return self.set_waits(claim, &text),
+                Err((code, text, waits_on)) => return self.stand(claim, code, &text, waits_on),
             },
         };
-        if !self.is_due(claim) {
-            return;
-        }
         let driver = order.driver().to_owned();
-        self.work(claim, &driver, move |executor, store| make(executor, store, order));
+        self.work(claim, Work::Make, &driver, move |executor, store| make(executor, store, order));
         // After that: pods that hear of it look at the claim.
-        self.set_waits(claim, &format!("driver {driver} is asked for a volume"));
+        let text = format!("driver {driver} is asked for a volume");
+        self.say_begun(claim, Code::Provisioning, &text);
     }
 
-    /// A claim with a volume, which may be too small by now.
-    fn grow_for(&mut self, claim: &Reference, given: &PersistentVolumeClaim, noted: Provision) {
-        let (Some(to_bytes), Some(size)) = (provision::wanted(given), noted.size()) else { return };
-        if to_bytes <= size {
-            return;
-        }
-        if !noted.may_grow() {
-            let text = format!("it asks for {to_bytes} bytes and has {size}; its class does not let volumes grow");
-            let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
-            if entry.waits.as_deref() != Some(text.as_str()) {
-                entry.waits = Some(text.as_str().into());
-                self.tell_claim(claim, Tone::Warning, text);
-            }
-        } else if self.is_due(claim) {
-            let driver = noted.driver().to_owned();
-            self.work(claim, &driver, move |executor, store| {
-                let grown = controller::expand(&executor.scene, &noted, to_bytes);
-                let grown = grown.and_then(|(bytes, here)| {
-                    let grown = noted.clone().grown(bytes, here);
-                    store.write(&grown).map(|()| grown)
-                });
-                Worked::of(grown.map(Some), Some(noted))
+    /// A claim whose volume is too small by now.
+    fn grow_for(&mut self, claim: &Reference, noted: Provision, to_bytes: u64) {
+        let driver = noted.driver().to_owned();
+        self.work(claim, Work::Grow, &driver, move |executor, store| {
+            let grown = controller::expand(&executor.scene, &noted, to_bytes);
+            let grown = grown.and_then(|(bytes, here)| {
+                let grown = noted.clone().grown(bytes, here);
+                store.write(&grown).map(|()| grown)
             });
+            Worked::of(grown.map(Some), Some(noted))
+        });
+        self.say_begun(claim, Code::Resizing, &format!("driver {driver} is asked for {to_bytes} bytes"));
+    }
+
+    /// That a claim went, or came back, is on disk before anything is done about it.
+    fn note_departure(&mut self, claim: &Reference, noted: Provision) {
+        let Some((departure, due)) = self.provisions.claims.get(claim).map(|it| (it.departure.clone(), it.due)) else {
+            return;
+        };
+        let is_counted = noted.is_deleted_with_claim() && due.is_some_and(|(due, _)| due > self.now());
+        let volume = noted.volume.as_ref().map_or_else(|| "its volume".into(), shown);
+        let driver = noted.driver().to_owned();
+        self.work(claim, Work::Note, &driver, move |_, store| {
+            let after = noted.clone().departed(departure);
+            Worked::of(store.write(&after).map(|()| Some(after)), Some(noted))
+        });
+        if is_counted {
+            self.say_when_deleted(claim, &volume);
         }
     }
 
@@ -273,67 +492,78 @@ impl Drive {
         entry.has_grown = entry.is_running;
         let Some(noted) = entry.noted.clone().filter(|_| !entry.is_running) else { return };
         let Some(grown) = noted.clone().grown_here() else { return };
-        self.work(&claim, grown.driver().to_owned().as_str(), move |_, store| {
+        self.work(&claim, Work::Note, grown.driver().to_owned().as_str(), move |_, store| {
             Worked::of(store.write(&grown).map(|()| Some(grown)), Some(noted))
         });
     }
 
     /// What a driver is to be asked for; or why it is not asked yet.
-    fn order(&self, claim: &Reference, given: &PersistentVolumeClaim) -> Result<Provision, String> {
+    fn order(&self, claim: &Reference, given: &PersistentVolumeClaim) -> Result<Provision, Hindrance> {
         let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
-        let class = class_of(&memory, given)?;
+        let drivers = &self.executor.scene.drivers;
+        let class = class_of(&memory, given);
+        if !drivers.has_controllers() {
+            // Whether there is a class is nothing to go by: there may be somebody else who makes volumes, and knows it.
+            let of = class.ok().map_or_else(|| "any driver".into(), |it| format!("driver {}", it.provisioner));
+            let text = format!("nothing makes its volume: no controller service of {of} is set");
+            return Err((Code::ControllerMissing, text, WaitsOn::Nothing));
+        }
+        let class = class?;
         // Said before anything else: nobody is asked as long as this is so.
-        self.executor.scene.drivers.controller(&class.provisioner).map_err(|failure| failure.text)?;
+        if let Err(failure) = drivers.controller(&class.provisioner) {
+            return Err((Code::ControllerMissing, failure.text, WaitsOn::Nothing));
+        }
         if let Some(text) = provision::obstacle(given) {
-            return Err(text);
+            return Err((Code::InputInvalid, text, WaitsOn::Object(claim.into())));
         }
         if class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") && memory.users(claim).is_empty() {
-            return Err("it waits for the first pod that uses it".into());
+            let text = "it waits for the first pod that uses it".into();
+            return Err((Code::WaitsForFirstPod, text, WaitsOn::Nothing));
         }
-        let registered = self.executor.scene.drivers.get(&class.provisioner).map_err(|failure| failure.text)?;
+        let registered = drivers.get(&class.provisioner).map_err(|failure| {
+            (Code::DriverMissing, failure.text, WaitsOn::Driver(class.provisioner.as_str().into()))
+        })?;
         let mut number = [0; 16];
         crate::node::random(&mut number);
-        Ok(Provision::new(number, given, &class, registered.info.topology))
+        Ok(Provision::new(number, given, &class, registered.info.topology, jiff::Timestamp::now()))
     }
 
-    /// A volume whose claim is not there.
-    fn release_for(&mut self, claim: &Reference, noted: Provision) {
-        let Some(entry) = self.provisions.claims.get(claim) else { return };
-        if !self.provisions.is_complete {
-            return;
-        }
-        if !entry.is_gone && !noted.is_released {
-            let text =
-                "its volume is kept: nobody saw that the claim went. To have it deleted, add the claim and remove it";
-            return self.tell_claim(claim, Tone::Warning, text.into());
-        }
-        let is_in_use = noted.volume_id().is_some_and(|it| self.engine.view_volume(&it).is_some());
-        let is_kept = noted.volume.is_some() && !noted.is_deleted_with_claim();
-        if is_in_use || is_kept || !self.is_due(claim) {
-            return;
-        }
+    /// A volume whose claim is gone, and whose time has come.
+    fn delete_for(&mut self, claim: &Reference, noted: Provision) {
         // From now on no claim gets it any more.
-        let noted = noted.released(true);
-        self.provisions.note(claim, Some(noted.clone()));
-        let driver = noted.driver().to_owned();
-        self.work(claim, &driver, move |executor, store| match noted.volume {
+        let (noted, now) = (noted.released(true), self.now());
+        self.provisions.note(claim, Some(noted.clone()), now);
+        let (driver, volume) = (noted.driver().to_owned(), noted.volume.as_ref().map_or_else(String::new, shown));
+        self.work(claim, Work::Delete, &driver, move |executor, store| match noted.volume {
             // Nobody knows whether it was made, nor what it is called: that is found out by making it.
             None => make(executor, store, noted),
             Some(_) => delete(executor, store, noted),
         });
-        self.set_waits(claim, "its volume of before is being deleted");
+        let text = format!("its volume of before is being deleted: {volume}");
+        self.say_begun(claim, Code::DeletingVolume, text.trim_end_matches(": "));
     }
 
-    /// Whether the time of the next try has come.
-    fn is_due(&self, claim: &Reference) -> bool {
-        let not_before = self.provisions.claims.get(claim).and_then(|it| it.not_before);
-        not_before.is_none_or(|it| it <= self.now())
+    /// A volume that its class keeps, and that somebody lets go of: it stays with its driver.
+    pub(super) fn release_for(&mut self, claim: &Reference, noted: Provision) {
+        let driver = noted.driver().to_owned();
+        self.work(claim, Work::Release, &driver, move |_, store| {
+            Worked::of(store.remove(&noted.reference()).map(|()| None), Some(noted))
+        });
+    }
+
+    /// Somebody says that it is to be tried at once.
+    pub(super) fn try_claim_now(&mut self, claim: &Reference) {
+        if let Some(entry) = self.provisions.claims.get_mut(claim) {
+            entry.not_before = None;
+        }
+        self.look_at_claim(claim);
     }
 
     /// Does something about a claim's volume, elsewhere.
     fn work(
         &mut self,
         claim: &Reference,
+        what: Work,
         driver: &str,
         work: impl FnOnce(&Executor, &Store) -> Worked + Send + 'static,
     ) {
@@ -342,7 +572,7 @@ impl Drive {
         let (before, locks, claim) = (entry.noted.clone(), Some(self.locks.clone()), claim.clone());
         let lane = Lane::wide(&format!("provision/{driver}"), CALLS, CALLS_MOST);
         let started = self.workers.run(&lane, move || {
-            let mut answer = Answered { claim, inbox, locks, before, worked: None };
+            let mut answer = Answered { claim, what, inbox, locks, before, worked: None };
             answer.worked = Some(work(&executor, &store));
         });
         // Without any thread it is tried again with the next change.
@@ -352,25 +582,58 @@ impl Drive {
         }
     }
 
-    fn worked(&mut self, claim: &Reference, worked: Worked) {
+    fn worked(&mut self, claim: &Reference, what: Work, worked: Worked) {
         self.chores = self.chores.saturating_sub(1);
+        let now = self.now();
         let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
         entry.is_running = false;
         match worked {
             Worked { noted, failure: None } => {
                 entry.failures = 0;
+                entry.failure = None;
                 entry.not_before = None;
-                entry.waits = None;
-                let (had, has) = (entry.noted.as_ref().and_then(|it| it.volume.clone()), noted.clone());
-                self.provisions.note(claim, noted);
-                match (had, has.and_then(|it| it.volume)) {
+                // What it is instead is said in a moment, and does not last since this failed.
+                entry.stand = entry.stand.take().filter(|it| it.attempts == 0);
+                // What was told of the time of its deletion stays told.
+                if what != Work::Note {
+                    entry.told = None;
+                }
+                let had = entry.noted.as_ref().and_then(|it| it.volume.clone());
+                let has = noted.as_ref().and_then(|it| it.volume.clone());
+                let size = noted.as_ref().and_then(Provision::size).unwrap_or_default();
+                let is_left_to_node = noted.as_ref().is_some_and(Provision::is_left_to_node);
+                let id = entry.noted.as_ref().and_then(Provision::volume_id);
+                self.provisions.note(claim, noted, now);
+                if let Some(id) = id {
+                    self.look_after(&id);
+                }
+                match (had, has) {
                     (None, Some(volume)) => {
-                        self.tell_claim(claim, Tone::Normal, format!("volume {} was made", shown(&volume)));
+                        let text = format!("volume {} was made", shown(&volume));
+                        self.tell_claim(claim, Tone::Normal, "ProvisioningSucceeded", text);
                     }
                     (Some(volume), None) => {
                         let name = volume.metadata.name.as_deref().unwrap_or_default();
                         self.remove_object(&Reference::new(Kind::Volume, "", name));
-                        self.tell_claim(claim, Tone::Normal, format!("volume {} was deleted", shown(&volume)));
+                        let (reason, text) = match what {
+                            Work::Release => (
+                                "VolumeReleased",
+                                format!("volume {} is forgotten; its driver keeps it", shown(&volume)),
+                            ),
+                            Work::Note | Work::Make | Work::Grow | Work::Delete => {
+                                ("VolumeDelete", format!("volume {} was deleted", shown(&volume)))
+                            }
+                        };
+                        self.tell_claim(claim, Tone::Normal, reason, text);
+                    }
+                    (Some(_), Some(_)) if what == Work::Grow && is_left_to_node => {
+                        let text =
+                            format!("its volume may have {size} bytes, and is grown by the node when a pod has it");
+                        self.tell_claim(claim, Tone::Normal, "FileSystemResizeRequired", text);
+                    }
+                    (Some(_), Some(_)) if what == Work::Grow => {
+                        let text = format!("its volume has {size} bytes");
+                        self.tell_claim(claim, Tone::Normal, "VolumeResizeSuccessful", text);
                     }
                     (Some(_), Some(_)) | (None, None) => {}
                 }
@@ -378,16 +641,18 @@ impl Drive {
             Worked { noted, failure: Some(failure) } => {
                 let wait = (RETRY * 2_u32.pow(entry.failures.min(16))).min(RETRY_MAX);
                 entry.failures += 1;
-                let at = self.now() + wait;
-                if let Some(entry) = self.provisions.claims.get_mut(claim) {
-                    entry.not_before = Some(at);
-                }
+                entry.failure = Some(failure.text.as_str().into());
+                let at = now + wait;
+                entry.not_before = Some(at);
                 self.alarms.insert((at, Alarm::Provision(claim.clone())));
-                self.provisions.note(claim, noted);
-                self.set_waits(claim, &failure.text);
-                self.tell_claim(claim, Tone::Warning, failure.to_string());
+                self.provisions.note(claim, noted, now);
+                let mut reason = self.reason(claim, what.failed(), &failure.text, WaitsOn::Time);
+                reason.next_try = Some(at);
+                self.set_stand(claim, Some(reason));
+                self.warn_once(claim, what.failure_event(), failure.to_string());
             }
         }
+        self.claim_has_changed(claim);
         let entry = self.provisions.claims.get(claim).filter(|it| it.has_grown);
         if let Some(volume) = entry.and_then(|it| it.noted.as_ref()).and_then(Provision::volume_id) {
             self.volume_has_grown(&volume);
@@ -396,18 +661,56 @@ impl Drive {
         self.look_at_claim(claim);
     }
 
-    /// Says why a claim is not bound, to the pods that wait for it.
-    fn set_waits(&mut self, claim: &Reference, text: &str) {
+    /// A driver is asked. What it said the last time is still said, until it says something else.
+    fn say_begun(&mut self, claim: &Reference, code: Code, text: &str) {
+        let text = match self.provisions.claims.get(claim).and_then(|it| it.failure.as_ref()) {
+            Some(failure) => format!("{text} once more; the last time: {failure}"),
+            None => text.to_owned(),
+        };
+        self.stand(claim, code, &text, WaitsOn::Nothing);
+    }
+
+    fn stand(&mut self, claim: &Reference, code: Code, text: &str, waits_on: WaitsOn) {
+        let reason = self.reason(claim, code, text, waits_on);
+        self.set_stand(claim, Some(reason));
+    }
+
+    /// A reason of a claim: since when it holds, and how often that failed, follow from what is known of the claim.
+    fn reason(&self, claim: &Reference, code: Code, text: &str, waits_on: WaitsOn) -> Reason {
+        let entry = self.provisions.claims.get(claim);
+        let before = entry.and_then(|it| it.stand.as_ref()).filter(|it| it.code == code || it.attempts > 0);
+        let since = before.map_or_else(|| self.now(), |it| it.since);
+        let attempts = entry.map_or(0, |it| it.failures);
+        Reason { code, text: text.into(), since, attempts, next_try: None, goes_at: None, waits_on }
+    }
+
+    /// Says how a claim stands, to the pods that wait for it and to whoever looks.
+    fn set_stand(&mut self, claim: &Reference, stand: Option<Reason>) {
         let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
-        if entry.waits.as_deref() == Some(text) {
+        if entry.stand == stand {
             return;
         }
-        entry.waits = Some(text.into());
+        entry.stand = stand;
+        self.claim_has_changed(claim);
         self.show_claim(claim);
     }
 
-    fn tell_claim(&self, claim: &Reference, tone: Tone, text: String) {
-        let reason = if tone == Tone::Normal { "ProvisioningSucceeded" } else { "ProvisioningFailed" };
+    /// Whoever watches claims looks at this one again.
+    pub(super) fn claim_has_changed(&self, claim: &Reference) {
+        let claim = format!("{}/{}", claim.namespace(), claim.name()).into();
+        let _ = self.changes.send(Change::ClaimChanged { claim });
+    }
+
+    /// Tells bad news that was not the last to be told.
+    fn warn_once(&mut self, claim: &Reference, reason: &'static str, text: String) {
+        let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
+        if entry.told.as_deref() != Some(text.as_str()) {
+            entry.told = Some(text.as_str().into());
+            self.tell_claim(claim, Tone::Warning, reason, text);
+        }
+    }
+
+    fn tell_claim(&self, claim: &Reference, tone: Tone, reason: &'static str, text: String) {
         for pod in self.memory.read().unwrap_or_else(PoisonError::into_inner).users(claim) {
             match tone {
                 Tone::Normal => self.executor.scene.tell.normal(&pod, reason, text.as_str()),
@@ -415,12 +718,12 @@ impl Drive {
             }
         }
         let claim = format!("{}/{}", claim.namespace(), claim.name()).into();
-        let _ = self.changes.send(Change::Claim { claim, tone, text: text.into() });
+        let _ = self.changes.send(Change::Claim { claim, tone, reason, text: text.into() });
     }
 }
 
 /// A volume as people know it.
-fn shown(volume: &PersistentVolume) -> String {
+pub(super) fn shown(volume: &PersistentVolume) -> String {
     let name = volume.metadata.name.as_deref().unwrap_or_default();
     match volume.spec.as_ref().and_then(|it| it.csi.as_ref()) {
         Some(source) => format!("{name} ({} of driver {})", source.volume_handle, source.driver),
@@ -429,25 +732,37 @@ fn shown(volume: &PersistentVolume) -> String {
 }
 
 /// The class of a claim.
-fn class_of(memory: &Memory, claim: &PersistentVolumeClaim) -> Result<Arc<StorageClass>, String> {
+fn class_of(memory: &Memory, claim: &PersistentVolumeClaim) -> Result<Arc<StorageClass>, Hindrance> {
     match claim.spec.as_ref().and_then(|it| it.storage_class_name.as_deref()) {
         Some(name) => {
             let reference = Reference::new(Kind::Class, "", name);
             match memory.get(&reference) {
                 Lookup::Found(Object::Class(class)) => Ok(class.clone()),
-                Lookup::Found(_) | Lookup::Absent => Err(reference.not_found()),
-                Lookup::Unavailable(text) => Err(text.to_string()),
+                Lookup::Found(_) | Lookup::Absent => {
+                    Err((Code::ClassMissing, reference.not_found(), WaitsOn::Object((&reference).into())))
+                }
+                Lookup::Unavailable(text) => {
+                    Err((Code::ClassMissing, text.to_string(), WaitsOn::Object((&reference).into())))
+                }
             }
         }
         None => {
             let default = memory.classes().find(|it| provision::is_default(it)).cloned();
-            default.ok_or_else(|| "it names no storage class, and none is the default".into())
+            default.ok_or_else(|| {
+                let text = "it names no storage class, and none is the default".into();
+                (Code::ClassMissing, text, WaitsOn::Nothing)
+            })
         }
     }
 }
 
 /// Has a volume made. What was going to be made is noted first, and stays noted if that is not known not to be there.
 fn make(executor: &Executor, store: &Store, order: Provision) -> Worked {
+    match store.damage(&order.reference()) {
+        Ok(None) => {}
+        Ok(Some(damage)) => return Worked::of(Err(damage), None),
+        Err(failure) => return Worked::of(Err(failure), Some(order)),
+    }
     // A refusal does not clear the doubt of an earlier call (I-10).
     let is_first = match store.has(&order.reference()) {
         Ok(has) => !has,
@@ -474,6 +789,7 @@ fn delete(executor: &Executor, store: &Store, noted: Provision) -> Worked {
 /// Tells how work for a claim ended, also if it broke off.
 struct Answered {
     claim: Reference,
+    what: Work,
     inbox: Sender<Message>,
     locks: Option<Locks>,
     /// What was noted before.
@@ -489,7 +805,7 @@ impl Drop for Answered {
             Worked::of(Err(Failure::refused(Cause::Other, text)), before)
         });
         drop(self.locks.take());
-        let claim = self.claim.clone();
-        let _ = self.inbox.send(Box::new(move |drive| drive.worked(&claim, worked)));
+        let (claim, what) = (self.claim.clone(), self.what);
+        let _ = self.inbox.send(Box::new(move |drive| drive.worked(&claim, what, worked)));
     }
 }

@@ -9,14 +9,16 @@ use k8s_openapi::api::core::v1 as api;
 use windlass_core::{
     event::Place,
     ids::{OuterName, PodUid, Time, VolumeId},
-    snapshot::PodVolumeView,
+    reason::Reason,
+    snapshot::{PodDetail, PodView, PodVolumeView, VolumeView},
+    spec::Life,
 };
 
 use super::Drive;
 use crate::{
     csi::Registered,
     plugin::{Made, Want},
-    view::{self, Clock},
+    view::{self, Clock, PodPhase},
 };
 
 impl Drive {
@@ -62,24 +64,88 @@ impl Drive {
     }
 
     pub(crate) fn show_pod(&self, uid: &PodUid) -> Option<view::Pod> {
-        let detail = self.engine.view_pod(uid)?;
-        let given = self.pods.get(uid).map_or(Time::ZERO, |it| it.given);
-        Some(view::pod(self.clock(), &detail, given, |it| self.path(uid, it)))
+        let departing = self.departures.get(uid);
+        let clock = self.clock();
+        let known = self.pods.get(uid);
+        let given = known.map_or(Time::ZERO, |it| it.given);
+        // Its directory was made when it was first given to an earlier life of this node, or to this one.
+        let given_wall = clock.wall(given);
+        let first_seen = self.born.get(uid).copied().map_or(given_wall, |it| it.min(given_wall));
+        let since = view::Since { given, first_seen, standing: known.map(|it| it.standing) };
+        let mut detail = self.engine.view_pod(uid);
+        for volume in detail.iter_mut().flat_map(|it| &mut it.volumes) {
+            // One that waits for the growth says so itself.
+            if let Some(mounted) = volume.volume.as_ref().filter(|_| volume.reasons.is_empty()) {
+                volume.reasons = self.explain_growth(&mounted.id);
+            }
+        }
+        let mut shown = match (detail, departing) {
+            (Some(detail), _) => view::pod(clock, &detail, since, |it| self.path(uid, it)),
+            // Nothing of it is mounted any more, and it is not gone all the same.
+            (None, Some(departing)) => {
+                let name = departing.name.clone().unwrap_or_else(|| uid.as_str().into());
+                let (life, ready, unresolved) = (Life::Gone, false, Vec::new());
+                let pod = PodView { uid: uid.clone(), name, life, ready, unresolved };
+                view::pod(clock, &PodDetail { pod, volumes: Vec::new() }, since, |_| None)
+            }
+            (None, None) => return None,
+        };
+        if let Some(departing) = departing {
+            let is_unmounted = shown.status.volumes.is_empty() && !departing.has_directory;
+            if shown.status.phase == PodPhase::Leaving && is_unmounted {
+                shown.status.phase = PodPhase::Releasing;
+            }
+            shown.status.releasing = departing.volumes.iter().map(ToString::to_string).collect();
+        }
+        for volume in &mut shown.status.volumes {
+            let place = volume.volume_id.as_deref().map(|it| Place::Publish(it.into(), uid.clone()));
+            if let Some(at) = place.and_then(|it| self.held.lost_at(&it)) {
+                volume.content_was_lost(at);
+            }
+        }
+        shown.status.conditions.extend(view::content_lost(&shown.status.volumes));
+        Some(shown)
+    }
+
+    /// Why a volume of a pod is not settled, or does not grow.
+    pub(crate) fn explain(&self, uid: &PodUid, name: &OuterName) -> Vec<Reason> {
+        let mut reasons = self.engine.explain(uid, name);
+        let detail = self.pods.get(uid).and_then(|it| it.details.iter().rfind(|it| it.name == *name));
+        if let Some(detail) = detail.filter(|_| reasons.is_empty()) {
+            reasons = self.explain_growth(&detail.volume);
+        }
+        reasons
     }
 
     pub(crate) fn show_pods(&self) -> Vec<view::Pod> {
-        let mut pods: Vec<_> = self.engine.pod_uids().iter().filter_map(|it| self.show_pod(it)).collect();
+        let mut uids = self.engine.pod_uids();
+        uids.extend(self.departures.uids().filter(|it| self.engine.pod_name(it).is_none()).cloned());
+        let mut pods: Vec<_> = uids.iter().filter_map(|it| self.show_pod(it)).collect();
         pods.sort_by(|one, other| one.metadata.cmp(&other.metadata));
         pods
     }
 
+    /// The pods of this `namespace/name`.
+    pub(crate) fn pods_named(&self, name: &str) -> Vec<PodUid> {
+        let mut uids = self.engine.pods_named(name);
+        uids.extend(self.departures.named(name).filter(|it| self.engine.pod_name(it).is_none()).cloned());
+        uids
+    }
+
     pub(crate) fn show_volume(&self, id: &VolumeId) -> Option<view::Volume> {
-        Some(view::volume(self.clock(), &self.engine.view_volume(id)?))
+        Some(self.shown_volume(self.clock(), self.engine.view_volume(id)?))
+    }
+
+    fn shown_volume(&self, clock: Clock, mut volume: VolumeView) -> view::Volume {
+        if volume.reasons.is_empty() {
+            volume.reasons = self.explain_growth(&volume.id);
+        }
+        view::volume(clock, &volume)
     }
 
     pub(crate) fn show_volumes(&self) -> Vec<view::Volume> {
         let clock = self.clock();
-        self.engine.snapshot().volumes.iter().map(|it| view::volume(clock, it)).collect()
+        self.engine.snapshot().volumes.into_iter().map(|it| self.shown_volume(clock, it)).collect()
     }
 
     pub(crate) fn show_operations(&self) -> Vec<view::Operation> {
@@ -87,7 +153,7 @@ impl Drive {
         self.engine.running_operations().iter().map(|it| view::operation(clock, it)).collect()
     }
 
-    fn clock(&self) -> Clock {
+    pub(super) fn clock(&self) -> Clock {
         let clock = Clock::at(self.now()).or_earlier(self.clock.get());
         self.clock.set(clock);
         clock

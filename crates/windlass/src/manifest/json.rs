@@ -5,14 +5,14 @@
 
 use std::borrow::Cow;
 
-use super::shape::{Node, Shape};
-
-/// Deeper than any object of Kubernetes.
-const DEPTH_MAX: usize = 100;
+use super::{
+    DEPTH_MAX, VALUES_MAX,
+    shape::{Node, Shape},
+};
 
 /// The shape of a text that is one JSON object and nothing else, of which this many lines of the file come before.
 pub(super) fn shape(text: &str, lines_before: u64) -> Option<Shape<'_>> {
-    let mut scanner = Scanner { text, place: 0, line: 1 + lines_before };
+    let mut scanner = Scanner { text, place: 0, line: 1 + lines_before, values: 0 };
     scanner.space()?;
     if scanner.peek() != Some(b'{') {
         return None;
@@ -26,6 +26,7 @@ struct Scanner<'a> {
     text: &'a str,
     place: usize,
     line: u64,
+    values: usize,
 }
 
 impl<'a> Scanner<'a> {
@@ -54,6 +55,10 @@ impl<'a> Scanner<'a> {
 
     fn value(&mut self, depth: usize) -> Option<Shape<'a>> {
         let line = self.line;
+        self.values += 1;
+        if self.values > VALUES_MAX {
+            return None;
+        }
         let node = match self.peek()? {
             b'{' if depth < DEPTH_MAX => self.map(depth)?,
             b'[' if depth < DEPTH_MAX => self.list(depth)?,

@@ -101,13 +101,13 @@ impl<'a> Shape<'a> {
         fields.iter().find(|(key, _)| key == field).map(|(_, it)| it)
     }
 
-    /// The items of a field that is a list or has nothing in it; `None` if it is something else.
+    /// The items of a field that is a list; `None` if it is something else.
     pub(super) fn into_items(self, field: &str) -> Option<Vec<Self>> {
         let Node::Map(fields) = self.node else { return None };
         match fields.into_iter().find(|(key, _)| key == field).map(|(_, it)| it.node) {
             Some(Node::List(items)) => Some(items),
-            Some(Node::Nothing) | None => Some(Vec::new()),
-            Some(Node::Leaf(_) | Node::Text(_) | Node::Number(_) | Node::Truth(_) | Node::Map(_)) => None,
+            Some(Node::Nothing | Node::Leaf(_) | Node::Text(_) | Node::Number(_) | Node::Truth(_) | Node::Map(_))
+            | None => None,
         }
     }
 }

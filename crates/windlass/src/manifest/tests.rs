@@ -147,9 +147,158 @@ items:
     let typed =
         "{apiVersion: v1, kind: SecretList, items: [{metadata: {name: a}}, {metadata: {name: b, namespace: x}}]}";
     assert_eq!(told(typed), ["Secret default/a", "Secret x/b"]);
-    for empty in ["items: []", "items: ", "metadata: {}"] {
-        assert!(told(&format!("{{apiVersion: v1, kind: List, {empty}}}")).is_empty(), "{empty}");
+    for list in ["List", "PodList"] {
+        assert!(told(&format!("{{apiVersion: v1, kind: {list}, items: []}}")).is_empty());
+        assert!(told(&format!("apiVersion: v1\nkind: {list}\nitems: []\n")).is_empty());
+        assert!(told(&format!("{{\"apiVersion\": \"v1\", \"kind\": \"{list}\", \"items\": []}}")).is_empty());
+        // It may have been cut, or its items may be called by another name (I-1).
+        for cut in
+            ["items: ", "metadata: {}", "item: [{apiVersion: v1, kind: Node, metadata: {name: n}}]", "items: null"]
+        {
+            let error = failure(&format!("{{apiVersion: v1, kind: {list}, {cut}}}"));
+            let expected =
+                format!("reading document 1 ({list}), line 1: this has no items; a list of nothing says `items: []`");
+            assert_eq!(error, expected, "{cut}");
+        }
     }
+}
+
+#[test]
+fn how_a_text_ends_is_told() {
+    let ending = |text: &str| read_whole(text.as_bytes()).unwrap().ending;
+    let node = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n";
+    let json = r#"{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}"#;
+    for blank in [
+        "",
+        "\n",
+        " \t\n# comment",
+        "---",
+        "---\n---\n",
+        "--- # comment\n...\n",
+        "%YAML 1.1\n---\n",
+        "\u{feff}",
+        "null",
+        "~\n",
+        "--- null",
+    ] {
+        assert!(ending(blank).is_blank, "{blank:?}");
+    }
+    assert_eq!(ending(node), Ending { is_line: true, ..Ending::default() });
+    assert_eq!(ending(&format!("{node}---\n# nothing")), Ending { is_open: true, ..Ending::default() });
+    assert_eq!(ending(&format!("{node}...\n\n")), Ending { is_marked: true, is_line: true, ..Ending::default() });
+    let marks = format!("{node}...\n---\n{node}...");
+    assert_eq!(ending(&marks), Ending { is_marked: true, has_marks: true, ..Ending::default() });
+    assert_eq!(ending(json), Ending { json: Some("Node n".into()), ..Ending::default() });
+    assert_eq!(ending(&format!("{json}\n---\n{json}")).json, None, "without the second it would be one too");
+    let list = ending("{apiVersion: v1, kind: List, items: []}");
+    assert_eq!(list, Ending { is_empty_list: true, ..Ending::default() });
+    assert!(!ending(&format!("apiVersion: v1\nkind: List\nitems: []\n---\n{node}")).is_empty_list);
+}
+
+/// As a crash leaves them, or a hole in a file.
+#[test]
+fn nul_bytes_are_no_end() {
+    let node = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n";
+    let expected = "reading document 2, line 5: there is a NUL byte: this is no manifest, or it was cut by a crash; write it again";
+    assert_eq!(failure(&format!("{node}---\n\0\0\0\0")), expected);
+    assert_eq!(failure("\0"), expected.replace("document 2, line 5", "document 1, line 1"));
+}
+
+/// On a stack as small as any thread's, also in a debug build.
+#[test]
+fn what_lies_too_deep_is_refused_and_never_overflows_the_stack() {
+    let around = |open: &str, close: &str, depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));
+    let block =
+        |depth: usize| (0..depth).fold(String::new(), |text, it| text + "\n" + &" ".repeat(it + 1) + "a:") + " 1";
+    let dashes = |depth: usize| "- ".repeat(depth) + "1";
+    let deep = move |depth: usize| {
+        let values = [
+            around("{a: ", "}", depth),
+            around("[", "]", depth),
+            around("{\"a\": ", "}", depth),
+            around("[{\"a\": ", "}]", depth / 2),
+        ];
+        let places = [
+            ("Pod", "spec: {containers: [], extra: ", "}"),
+            ("Pod", "spec: ", ""),
+            ("Deployment", "spec: ", ""),
+            ("ConfigMap", "data: ", ""),
+            ("Secret", "data: ", ""),
+        ];
+        let mut texts = Vec::new();
+        for value in &values {
+            for (kind, before, after) in places {
+                let api_version = if kind == "Deployment" { "apps/v1" } else { "v1" };
+                texts.push(format!(
+                    "{{apiVersion: {api_version}, kind: {kind}, metadata: {{name: a}}, {before}{value}{after}}}"
+                ));
+            }
+            let fields = format!("[{{\"manager\": \"m\", \"fieldsV1\": {value}}}]");
+            texts.push(format!("{{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {{\"name\": \"a\", \"managedFields\": {fields}}}, \"spec\": {{\"containers\": []}}}}"));
+            texts.push(format!("{{apiVersion: v1, kind: List, items: [{{apiVersion: v1, kind: Node, metadata: {{name: a}}, spec: {value}}}]}}"));
+        }
+        texts.push(format!("apiVersion: v1\nkind: Node\nmetadata: {{name: n}}\nspec:{}", block(depth.min(300))));
+        texts.push(format!("apiVersion: v1\nkind: Node\nmetadata: {{name: n}}\nspec:\n  {}", dashes(depth.min(300))));
+        texts
+    };
+    let run = move || {
+        for depth in [20, 34, 36, 38, 40, 60, 64, 100, 127, 300, 10_000, 100_000] {
+            for text in deep(depth) {
+                let read = read(text.as_bytes());
+                if depth > DEPTH_MAX {
+                    assert!(read.is_err(), "{depth}: {:.100}", text);
+                }
+                drop(read);
+            }
+        }
+    };
+    // As small as threads are made (std::thread).
+    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+    let text = format!("apiVersion: v1\nkind: Node\nmetadata: {{name: n}}\nspec: {}", around("[", "]", 50));
+    assert_eq!(
+        failure(&text),
+        format!("reading document 1, line 4: its values lie within each other more than {DEPTH_MAX} deep")
+    );
+}
+
+#[test]
+fn a_few_bytes_do_not_make_much_work() {
+    let mut bomb =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..9 {
+        let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
+        bomb += &format!("a{level}: &a{level} [{aliases}]\n");
+    }
+    let error = failure(&bomb);
+    assert!(
+        error.ends_with(&format!("its aliases stand for more than {ALIASED_MAX} values: write them out, or use fewer")),
+        "{error}"
+    );
+    // One long text, often.
+    let long = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata:\n  a: &a {}\n{}",
+        "x".repeat(1 << 20),
+        (0..1000).map(|it| format!("  k{it}: *a\n")).collect::<String>(),
+    );
+    let error = failure(&long);
+    assert!(error.contains("values") || error.contains("bytes"), "{error}");
+    // A million documents that say nothing are none; ten thousand that say something are enough.
+    assert!(told(&"---\n".repeat(1 << 20)).is_empty());
+    assert!(told(&"--- # nothing\n\n...\n".repeat(1 << 18)).is_empty());
+    let many = "--- {apiVersion: v1, kind: Node, metadata: {name: n}}\n".repeat(DOCUMENTS_MAX + 1);
+    let error = failure(&many);
+    let expected = format!(
+        "reading document {0}, line {0}: there are more than {DOCUMENTS_MAX} objects: make several files of it",
+        DOCUMENTS_MAX + 1
+    );
+    assert_eq!(error, expected);
+}
+
+/// What people write is far below every limit.
+#[test]
+fn a_few_aliases_are_no_bomb() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: &l {a: b}}\nspec:\n  containers:\n  - {name: a, env: &e [{name: X, value: y}]}\n  - {name: b, env: *e}\n  nodeSelector: *l\n";
+    assert_eq!(told(text), ["Pod p"]);
 }
 
 #[test]
@@ -376,7 +525,7 @@ fn json_that_is_read_as_such_is_read_as_yaml_would_be() {
         if let Some(read) = part.read_json() {
             let yaml = part.read_yaml();
             prop_assert!(yaml.is_ok(), "{text}\n{yaml:?}");
-            prop_assert_eq!(comparable(read), comparable(yaml.unwrap()), "{}", text);
+            prop_assert_eq!(comparable(read.documents), comparable(yaml.unwrap().documents), "{}", text);
             plain.set(plain.get() + 1);
         }
         Ok(())
@@ -400,8 +549,8 @@ fn what_programs_write_is_read_as_json() {
   }
 }"#;
     let part = Part { text, number: 1, offset: 0 };
-    let read = part.read_json().expect("plain JSON");
+    let read = part.read_json().expect("plain JSON").documents;
     assert_eq!(read[0].unknown[0].field, "spec.volumes[1].emptydir");
     assert_eq!(read[0].shape.line_of("spec.volumes[1].emptydir"), Some(9));
-    assert_eq!(comparable(read), comparable(part.read_yaml().unwrap()));
+    assert_eq!(comparable(read), comparable(part.read_yaml().unwrap().documents));
 }

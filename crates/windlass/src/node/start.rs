@@ -1,7 +1,10 @@
 //! What a node is started with, and its start.
 
 use std::{
+    any::Any,
+    collections::BTreeSet,
     fmt, io,
+    panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, RwLock,
@@ -13,13 +16,13 @@ use std::{
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec},
     fd::OwnedFd,
-    fs::{FlockOperation, Mode, OFlags},
 };
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use windlass_core::{Config, Engine, ids::SourceName};
 use windlass_linux::{
     abilities::Abilities,
     name::Name,
+    process::Process,
     safe_path,
     table::{self, Watch},
     whole_file::{self, Survives},
@@ -40,9 +43,17 @@ use crate::{
     resolve::Settings,
     tell::Tell,
     token::{self, NoProvider},
+    under_way::UnderWay,
 };
 
-use super::{Change, Inner, Node};
+use super::{
+    Change, Ended, Inner, Node,
+    lock::{Files, Locked, lock},
+};
+
+/// How long the volume of a claim that went stays, if nobody says otherwise: what a driver has deleted is gone, and people
+/// need time to see that it is about to happen (I-15).
+pub const DELETE_DELAY_DEFAULT: Duration = Duration::from_secs(10 * 60);
 
 /// Why a node could not be started. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -131,10 +142,13 @@ pub struct Builder {
     tokens: Arc<dyn token::Provider>,
     keep_terminated: bool,
     keep_directories: bool,
+    hold_while_in_use: bool,
     gives_memory_back: bool,
     report: Report,
     limits: Limits,
     drivers: csi::Settings,
+    delete_delay: Duration,
+    default_account: Arc<str>,
 }
 
 impl Builder {
@@ -149,10 +163,13 @@ impl Builder {
             tokens: Arc::new(NoProvider),
             keep_terminated: false,
             keep_directories: false,
+            hold_while_in_use: false,
             gives_memory_back: false,
             report: Report::default(),
             limits: Limits::default(),
             drivers: csi::Settings::default(),
+            delete_delay: DELETE_DELAY_DEFAULT,
+            default_account: "".into(),
         }
     }
 
@@ -200,10 +217,26 @@ impl Builder {
         self
     }
 
+    /// Whether the volumes of a pod that is gone are held back while somebody else has them: a process of another mount
+    /// namespace in which they are mounted, as in a container, or one that has a file of theirs open. They are tried again
+    /// as after any failure, and the reason is `HeldOpen`. The default is no: whoever removes a pod has ended its
+    /// containers, and each look goes through all processes of the machine.
+    pub fn hold_while_in_use(mut self, hold: bool) -> Self {
+        self.hold_while_in_use = hold;
+        self
+    }
+
     /// Leaves the directories of pods that have gone where they are, until [`Node::remove_pod_directory`]: for a program that
     /// keeps things of its own in them. By default they are removed with the last volume.
     pub fn keep_pod_directories(mut self) -> Self {
         self.keep_directories = true;
+        self
+    }
+
+    /// The service account that drivers are told of a pod that names none: in a cluster admission has filled in
+    /// `default`, and whoever plays a cluster says so here. By default it is empty.
+    pub fn default_service_account(mut self, name: &str) -> Self {
+        self.default_account = name.into();
         self
     }
 
@@ -247,6 +280,14 @@ impl Builder {
         self
     }
 
+    /// How long a volume that this node had made stays after its claim was seen to go, if its class has it deleted
+    /// (`reclaimPolicy: Delete`). A claim that comes back in that time has its volume as before. The default is ten minutes;
+    /// see [`Node::delete_claim`].
+    pub fn delete_delay(mut self, delay: Duration) -> Self {
+        self.delete_delay = delay;
+        self
+    }
+
     /// Starts the node: reads what earlier lives left and begins to work on what it is given.
     pub fn start(self) -> Result<Node, StartError> {
         let abilities = Abilities::of_this_kernel();
@@ -256,10 +297,18 @@ impl Builder {
         let layout = open(&self.root)?;
         let state_path = self.state.unwrap_or_else(|| self.root.join("windlass"));
         let state = make_directory(&state_path)?;
-        let locks = Arc::new([lock(layout.root(), layout.path())?, lock(&state, &state_path)?]);
+        let notes = make_directory(&state_path)?;
+        let boot = read("/proc/sys/kernel/random/boot_id")?;
+        let boot = boot.trim();
+        let in_state = Files { directory: &state, lock: ".lock-state", next: ".lock-state.next" };
+        let Locked { locks: of_state, before: in_state } = lock(&state, &state_path, in_state, boot)?;
+        let in_root = Files { directory: &state, lock: ".lock-root", next: ".lock-root.next" };
+        let Locked { locks: of_root, before: in_root } = lock(layout.root(), layout.path(), in_root, boot)?;
+        let locks = of_root.into_iter().chain(of_state).collect();
         let failed = |source| StartError::Directory { path: state_path.clone(), source };
         let records = Records::open(&state).map_err(failed)?;
-        let boot = read("/proc/sys/kernel/random/boot_id")?;
+        layout.set_aside(&state).map_err(failed)?;
+        let under_way = Arc::new(UnderWay::read(make_directory(&state_path)?, boot));
         let key = key(&self.runtime, layout.path());
         let mut memory = Memory::new(key);
         memory.begin_partial();
@@ -270,6 +319,9 @@ impl Builder {
         let (inbox, messages) = channel();
         let mut settings = self.settings;
         let has_controller = |(name, it): (&String, &csi::DriverSettings)| it.controller.as_ref().map(|_| name.clone());
+        settings.deadline = self.drivers.deadline;
+        let deadlines = self.drivers.drivers.iter().filter_map(|(name, it)| Some((name.clone(), it.deadline?)));
+        settings.deadlines = deadlines.collect();
         settings.attached_here = self.drivers.drivers.iter().filter_map(has_controller).collect();
         let drivers = {
             let inbox: Sender<Message> = inbox.clone();
@@ -292,11 +344,12 @@ impl Builder {
                 }
             }),
             node: settings.node.clone(),
+            default_account: self.default_account,
         };
-        let executor = Arc::new(Executor::new(scene, records, boot.trim().into()));
+        let executor = Arc::new(Executor::new(scene, records, boot.into(), self.hold_while_in_use));
         let engine = Engine::new(Config {
             sources: vec![self.source.clone()],
-            boot: boot.trim().into(),
+            boot: boot.into(),
             attacher: false,
             keep_terminated: self.keep_terminated,
             planning: Default::default(),
@@ -306,12 +359,18 @@ impl Builder {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = Arc::new(wake.map_err(|errno| file("make an eventfd", errno))?);
         watch_mounts(executor.clone(), wake.clone(), inbox.clone())?;
+        let hung = under_way.processes();
+        for (process, _) in &hung {
+            watch_process(*process, wake.clone(), inbox.clone())?;
+        }
+        let before: BTreeSet<Process> = in_root.into_iter().chain(in_state).chain(hung.iter().map(|it| it.0)).collect();
         let drive = Drive::new(Parts {
             engine,
             executor: executor.clone(),
             workers: workers.clone(),
             memory,
             provisions: Store::new(state),
+            delete_delay: self.delete_delay,
             settings,
             catalogue: self.catalogue,
             source: self.source,
@@ -319,20 +378,35 @@ impl Builder {
             gives_memory_back: self.gives_memory_back,
             report: self.report,
             locks,
+            under_way,
             inbox: inbox.clone(),
             changes: changes.clone(),
         });
+        for process in before {
+            let places = hung.iter().find(|(it, _)| *it == process).map_or(0, |(_, places)| *places);
+            // Nobody need listen yet.
+            let _ = changes.send(Change::TookOver { process: process.id, places });
+        }
+        let (end, ended) = watch::channel(None);
+        let run = move || {
+            // What the drive holds goes before it is told that it has ended: whoever hears that may begin anew.
+            let run = AssertUnwindSafe(move || drive.run(&messages));
+            let how = match panic::catch_unwind(run) {
+                Ok(()) => Ended::Stopped,
+                Err(panic) => Ended::Broken { text: said(&*panic).into() },
+            };
+            end.send_replace(Some(how));
+        };
         let thread = std::thread::Builder::new().name("windlass-engine".into());
-        thread
-            .spawn(move || drive.run(&messages))
-            .map_err(|source| StartError::File { what: "start a thread".into(), source })?;
-        let (first, questions) = (Mutex::new(Some(first)), Arc::default());
-        Ok(Node(Arc::new(Inner { inbox, changes, first, workers, executor, questions, wake })))
+        thread.spawn(run).map_err(|source| StartError::File { what: "start a thread".into(), source })?;
+        let (first, questions, changes) = (Mutex::new(Some(first)), Arc::default(), changes.downgrade());
+        Ok(Node(Arc::new(Inner { inbox, changes, ended, first, workers, executor, questions, notes, wake })))
     }
 }
 
 /// Tells the drive what the kernel tells of mounts, on a thread that sleeps in between.
 fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Message>) -> Result<(), StartError> {
+    let told = inbox.clone();
     let watch = move || {
         let pause = |time: Timespec| _ = rustix::event::poll(&mut [PollFd::new(&*wake, PollFlags::IN)], Some(&time));
         loop {
@@ -366,9 +440,39 @@ fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Messa
             pause(Timespec { tv_sec: 0, tv_nsec: 1_000_000 });
         }
     };
+    let watch = move || {
+        // Nobody would notice any more that a mount is not the one that was made (I-4), so the drive ends with it.
+        if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(watch)) {
+            let text = format!("the thread that watches mounts broke off: {}", said(&*panic));
+            let _ = told.send(Box::new(move |_| panic!("{text}")));
+        }
+    };
     let thread = std::thread::Builder::new().name("windlass-mounts".into());
     thread.spawn(watch).map_err(|source| StartError::File { what: "start a thread".into(), source })?;
     Ok(())
+}
+
+/// Tells the drive when nothing is left of a process of before, on a thread that sleeps until then.
+fn watch_process(process: Process, wake: Arc<OwnedFd>, inbox: Sender<Message>) -> Result<(), StartError> {
+    let watch = move || {
+        if let Ok(watched) = process.watch() {
+            let mut ready = [PollFd::new(&watched, PollFlags::IN), PollFd::new(&*wake, PollFlags::IN)];
+            while matches!(rustix::event::poll(&mut ready, None), Err(rustix::io::Errno::INTR)) {}
+            if !ready[1].revents().is_empty() {
+                return;
+            }
+        }
+        let _ = inbox.send(Box::new(move |drive| drive.process_has_ended(process)));
+    };
+    let thread = std::thread::Builder::new().name("windlass-before".into());
+    thread.spawn(watch).map_err(|source| StartError::File { what: "start a thread".into(), source })?;
+    Ok(())
+}
+
+/// What a thread said before it broke off.
+pub(crate) fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it said nothing")
 }
 
 fn open(root: &Path) -> Result<Layout, StartError> {
@@ -381,35 +485,6 @@ fn open(root: &Path) -> Result<Layout, StartError> {
 
 fn make_directory(path: &Path) -> Result<safe_path::Place, StartError> {
     layout::make_root(path).map_err(|source| StartError::Directory { path: path.into(), source })
-}
-
-/// One at a time.
-fn lock(directory: &safe_path::Place, path: &Path) -> Result<OwnedFd, StartError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let lock = rustix::fs::openat(directory, ".", flags, Mode::empty());
-    let lock = lock.map_err(|errno| file(&format!("open {}", path.display()), errno))?;
-    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(lock),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(StartError::InUse { path: path.into(), holder: holder(&lock) }),
-        Err(errno) => Err(file(&format!("lock {}", path.display()), errno)),
-    }
-}
-
-/// Who has locked this, if the kernel tells: a process of another process namespace is not seen.
-fn holder(locked: &OwnedFd) -> Option<Holder> {
-    let stat = rustix::fs::fstat(locked).ok()?;
-    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
-    let file = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    // For example `1: FLOCK  ADVISORY  WRITE 812 fd:00:131 0 EOF`; lines of those who wait have an arrow before the kind.
-    let process = locks.lines().find_map(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        let (kind, process) = (words.next()?, words.nth(2)?);
-        (kind == "FLOCK" && words.next()? == file).then(|| process.parse().ok())?
-    })?;
-    let command = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
-    let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
-    Some(Holder { process, command })
 }
 
 fn read(path: &str) -> Result<String, StartError> {

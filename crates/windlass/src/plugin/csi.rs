@@ -12,7 +12,7 @@ pub(crate) mod controller;
 mod device;
 mod directory;
 pub mod names;
-mod notes;
+pub(crate) mod notes;
 mod request;
 
 use std::{
@@ -43,7 +43,7 @@ use windlass_linux::{
 
 use super::{
     Attach, Condition, Failure, Left, Made, Measure, Plugin, Publish, Scene, Stage, Statistics, Unpublish, Want, What,
-    absolute, group, mount_proof, mounted, nothing_proof,
+    absolute, directory_proof, foreign, group, mount_proof, mounted, nothing_proof,
 };
 use crate::{
     catalogue::{self, Kind, Origin},
@@ -267,6 +267,11 @@ fn failed(error: &CallError) -> Failure {
 }
 
 /// The driver said that it did something, and did not.
+/// Where a volume is staged that is shared by pods.
+pub(crate) fn staging_path(scene: &Scene, spec: &VolumeSpec) -> Option<PathBuf> {
+    directory::staging(scene, &Identified::of_spec(spec, None)?).ok()
+}
+
 fn lied(driver: &str, what: impl std::fmt::Display) -> Failure {
     let text = format!("driver {driver} said that it was done, but {what}");
     Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::DriverLied), text) }
@@ -289,7 +294,7 @@ fn undo(after: Earlier, failure: Failure, tidy: impl FnOnce() -> Result<(), Fail
 fn staged_at(scene: &Scene, path: PathBuf) -> Result<Made, Failure> {
     Ok(match mounted(&scene.watch, &path)? {
         Some(mount) => Made::mount(&mount),
-        None => Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None },
+        None => Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None, lost_at: None },
     })
 }
 
@@ -318,7 +323,14 @@ fn rebuild(id: &Identified, name: &str, mode: Mode) -> VolumeSpec {
         plugin: plugin.into(),
         driver: Some(DriverName::from(id.driver.as_str())),
         inner_name: name.into(),
-        capabilities: catalogue::csi(&origin, None, None, catalogue::Attacher::Controller, Duration::ZERO),
+        capabilities: catalogue::csi(
+            &origin,
+            None,
+            None,
+            catalogue::Attacher::Controller,
+            Duration::ZERO,
+            crate::csi::DEADLINE_DEFAULT,
+        ),
         mode,
         sharing: Sharing::Shared,
         group: None,

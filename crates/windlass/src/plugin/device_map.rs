@@ -26,7 +26,7 @@ pub(super) fn map(scene: &Scene, task: &Publish<'_>, device: &Path, below: &Path
         scene.tell.normal(task.uid, "SuccessfulMountVolume", text);
     }
     let given = absolute(scene, &slot.path());
-    Ok(Made { proof: mount_proof(&mount), what: What::Mount(path), path: given, refresh_at: None })
+    Ok(Made { proof: mount_proof(&mount), what: What::Mount(path), path: given, refresh_at: None, lost_at: None })
 }
 
 /// A device could not be mapped, or its map not taken away.

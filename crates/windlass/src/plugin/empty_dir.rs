@@ -33,7 +33,9 @@ use windlass_linux::{
     table::{self, Mount},
 };
 
-use super::{Failure, Made, Plugin, Publish, Scene, Unpublish, Want, What, absolute, directory_proof, mounted};
+use super::{
+    Failure, Made, Plugin, Publish, Scene, Unpublish, Want, What, absolute, directory_proof, foreign, mounted,
+};
 use crate::{
     layout::{Home, OPEN, PRIVATE, Slot},
     objects::{Kind, Lookup, Objects, Reference},
@@ -133,7 +135,8 @@ pub(super) fn set_up(scene: &Scene, task: &Publish<'_>, marker: Marker, medium: 
     // In a directory that was made for this there are no notes but of what was made since.
     let ready = !(home.is_new() && task.after == Earlier::Nothing)
         && marker.is_there(home, slot).map_err(Failure::nothing_left)?;
-    let task = Task { scene, home, slot, marker, want, parent, path: absolute(scene, &slot.path()), ready };
+    let path = absolute(scene, &slot.path());
+    let task = Task { scene, home, slot, marker, want, parent, path, ready, made: task.made, intend: task.intend };
     match medium {
         Medium::Disk => task.on_disk(),
         Medium::Memory { limit_bytes } => task.in_memory(*limit_bytes),
@@ -154,6 +157,9 @@ struct Task<'a> {
     path: PathBuf,
     /// It was finished once.
     ready: bool,
+    /// What was made here, or was going to be.
+    made: Option<&'a Made>,
+    intend: &'a (dyn Fn(&Made) -> Result<(), Failure> + Sync),
 }
 
 impl Task<'_> {
@@ -184,7 +190,7 @@ impl Task<'_> {
     fn in_memory(&self, limit_bytes: Option<u64>) -> Result<Scratch, Failure> {
         let target = self.make(PRIVATE)?;
         let mount = match self.there_unless(target.is_some())? {
-            Some(mount) if !is_of(&mount, TMPFS) => return Err(foreign(&mount).nothing_left()),
+            Some(mount) if !self.is_ours(&mount, TMPFS) => return Err(foreign(&mount).nothing_left()),
             // P-61: whoever finished it did all there is to do.
             Some(mount) if self.ready => return self.scratch(&mount),
             Some(mount) => mount,
@@ -196,7 +202,7 @@ impl Task<'_> {
     fn in_huge_pages(&self, medium: &str) -> Result<Scratch, Failure> {
         let target = self.make(PRIVATE)?;
         let mount = match self.there_unless(target.is_some())? {
-            Some(mount) if !is_of(&mount, HUGETLBFS) => return Err(foreign(&mount).nothing_left()),
+            Some(mount) if !self.is_ours(&mount, HUGETLBFS) => return Err(foreign(&mount).nothing_left()),
             Some(mount) => {
                 check_page_size(&mount, medium)?;
                 mount
@@ -205,6 +211,15 @@ impl Task<'_> {
         };
         // Never cut short, also if it was finished before (P-61).
         self.finish_mount(&mount)
+    }
+
+    /// Is this mount the volume? What is recorded is the one that it is; without a record it may be a kubelet's, which
+    /// leaves a note once it is finished (I-4).
+    fn is_ours(&self, mount: &Mount, kind: &str) -> bool {
+        match self.made {
+            Some(made) => made.is_mounted_as(mount),
+            None => self.ready && is_of(mount, kind),
+        }
     }
 
     /// Makes the volume's directory, with exactly this mode; `None` if there is one.
@@ -289,10 +304,12 @@ impl Task<'_> {
                 there
             }
         };
-        // The mount itself, whatever comes to its place; whether that is what is seen there is looked at last (I-4).
+        // From here on it can be told from any other that somebody puts in its place (I-4).
+        let made = Made::new_mount(&detached, &self.path, kind).map_err(Failure::nothing_left)?;
+        (self.intend)(&made).map_err(Failure::nothing_left)?;
+        // The mount itself, whatever comes to its place; whether that is what is seen there is looked at last.
         let root = detached.attach(&target).map_err(left_nothing)?;
         self.finish(&root)?;
-        let made = Made::new_mount(&root, kind)?;
         Ok(Scratch { root, made, is_new: true })
     }
 
@@ -371,7 +388,7 @@ fn take_away(
         if let Some(inside) = scene.watch.table().below(&absolute(scene, &slot.path())).next() {
             return Err(remove::Error::Mounted { path: inside.mount_point.clone() }.into());
         }
-        remove::tree(&parent, &slot.name, ours)?;
+        scene.layout.remove_tree(&parent, &slot.name, ours)?;
     }
     Ok(())
 }
@@ -381,27 +398,18 @@ fn unmount(scene: &Scene, parent: &Place, slot: &Slot, made: Option<&Made>) -> R
     let path = absolute(scene, &slot.path());
     let mut unmounted = false;
     while let Some(mount) = mounted(&scene.watch, &path)? {
-        let in_memory = is_of(&mount, TMPFS) || is_of(&mount, HUGETLBFS);
-        if !in_memory || lies_over(scene, &mount, made) {
+        // Without a record there is no telling, and whatever is at a pod's place is the pod's, as the kubelet has it.
+        let is_ours = match made {
+            Some(made) => made.is_mounted_as(&mount),
+            None => is_of(&mount, TMPFS) || is_of(&mount, HUGETLBFS),
+        };
+        if !is_ours {
             return Err(foreign(&mount));
         }
         super::unmount_in(scene, parent, &slot.name, &mount)?;
         unmounted = true;
     }
     Ok(unmounted)
-}
-
-/// Does a mount lie over what was made here?
-fn lies_over(scene: &Scene, mount: &Mount, made: Option<&Made>) -> bool {
-    let Some(made) = made else { return false };
-    match made.what {
-        What::Directory => true,
-        What::Mount(_) => {
-            let is_made = |it: &Mount| made.proof.holds_for(&super::mount_proof(it));
-            !is_made(mount) && scene.watch.table().at(&mount.mount_point).any(|it| is_made(it))
-        }
-        What::Host => false,
-    }
 }
 
 /// A directory that no volume on disk has: it was mounted on, and what is in it came there later.
@@ -444,7 +452,7 @@ fn give_to_group(root: &Place, group: Option<i64>) {
 
 fn directory(root: Place, is_new: bool) -> Result<Scratch, Failure> {
     let proof = directory_proof(&root)?;
-    let made = Made { proof, what: What::Directory, path: root.path().into(), refresh_at: None };
+    let made = Made { proof, what: What::Directory, path: root.path().into(), refresh_at: None, lost_at: None };
     Ok(Scratch { root, made, is_new })
 }
 
@@ -458,11 +466,4 @@ fn refused(error: &huge_pages::Error) -> Failure {
 
 fn invalid(attempt: &str, error: &quantity::Error) -> Failure {
     Failure::refused(Cause::Node(Obstacle::InputInvalid), format!("{attempt}: {error}"))
-}
-
-/// Something is mounted where the volume belongs.
-fn foreign(mount: &Mount) -> Failure {
-    let (path, kind, source) = (mount.mount_point.display(), mount.kind.display(), mount.source.display());
-    let text = format!("{path} is the mount point of something that is not ours: {kind} {source}");
-    Failure::in_the_way(text)
 }

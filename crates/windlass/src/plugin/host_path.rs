@@ -2,7 +2,7 @@
 //! (P-184). Nothing is made below the pod for either, so there is nothing to undo.
 
 use std::{
-    fs::{DirBuilder, FileType},
+    fs::{self, DirBuilder, FileType},
     io,
     os::unix::fs::{DirBuilderExt, FileTypeExt},
     path::{Component, Path, PathBuf},
@@ -61,7 +61,7 @@ fn source(want: &Want) -> Option<&HostPathVolumeSource> {
 }
 
 fn untouched(path: PathBuf) -> Made {
-    Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None }
+    Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None, lost_at: None }
 }
 
 /// Checks that a path is what its type says, and makes it if the type says so (P-132..P-139). Links are followed.
@@ -109,10 +109,21 @@ fn spelled(found: FileType) -> &'static str {
     }
 }
 
-/// Makes a directory and those above it (P-134).
+/// Makes a directory and those above it, with the kubelet's mode whatever the umask of this process (P-134).
 fn make_directory(path: &Path) -> Result<(), Failure> {
+    let is_missing = |it: &&Path| fs::symlink_metadata(it).is_err_and(|it| it.kind() == io::ErrorKind::NotFound);
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     match DirBuilder::new().recursive(true).mode(0o755).create(path) {
-        Ok(()) => Ok(()),
+        Ok(()) => {
+            // From the top, so that the next one can be reached; only what was made here.
+            for made in missing.into_iter().rev() {
+                let directory =
+                    rustix::fs::open(made, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+                let changed = directory.and_then(|it| rustix::fs::fchmod(it, Mode::from_raw_mode(0o755)));
+                changed.map_err(|errno| failed("chmod", made, &errno.into()))?;
+            }
+            Ok(())
+        }
         // A link that leads nowhere is there, and cannot be entered. The kubelet takes it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(failed("mkdir", path, &error)),
@@ -123,7 +134,10 @@ fn make_directory(path: &Path) -> Result<(), Failure> {
 fn make_file(path: &Path) -> Result<(), Failure> {
     // Not blocking: it can have become a fifo by now.
     let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    match rustix::fs::open(path, flags, Mode::from_raw_mode(0o644)) {
+    let is_missing = fs::metadata(path).is_err_and(|it| it.kind() == io::ErrorKind::NotFound);
+    let mode = Mode::from_raw_mode(0o644);
+    match rustix::fs::open(path, flags, mode) {
+        Ok(made) if is_missing => rustix::fs::fchmod(made, mode).map_err(|errno| failed("chmod", path, &errno.into())),
         Ok(_) => Ok(()),
         Err(errno) => Err(failed("open", path, &errno.into())),
     }

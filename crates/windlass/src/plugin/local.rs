@@ -28,12 +28,11 @@ use windlass_linux::{
     device::{Device, Kind as Found},
     name::{self, Name},
     safe_path::Place,
-    table::Mount,
     whole_file,
 };
 
 use super::{
-    Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What, absolute, mount_proof, mounted,
+    Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What, absolute, foreign, mount_proof, mounted,
     nothing_proof, unmount,
 };
 use crate::catalogue::{Catalogue, Kind, Origin};
@@ -200,7 +199,7 @@ impl<'a> Source<'a> {
     /// What is staged where there is nothing to be done.
     fn untouched(&self) -> Made {
         let path = self.path.clone();
-        Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None }
+        Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None, lost_at: None }
     }
 
     fn missing(&self) -> Failure {
@@ -233,11 +232,6 @@ fn unusable(text: impl Into<String>) -> Failure {
 /// Something that is not ours is where the volume belongs.
 fn in_the_way(text: impl Into<String>) -> Failure {
     Failure::in_the_way(text)
-}
-
-fn foreign(mount: &Mount) -> Failure {
-    let (path, kind, source) = (mount.mount_point.display(), mount.kind.display(), mount.source.display());
-    in_the_way(format!("{path} is the mount point of something that is not ours: {kind} {source}"))
 }
 
 /// What was mounted a moment ago is not there.

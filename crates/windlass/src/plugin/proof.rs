@@ -4,6 +4,7 @@ use std::path::Path;
 
 use windlass_core::operation::Proof;
 use windlass_linux::{
+    mount::Detached,
     safe_path::Place,
     table::{self, Device, Mount, MountId, Watch},
 };
@@ -21,12 +22,10 @@ pub fn mount_proof(mount: &Mount) -> Proof {
     proof(mount.id, *device, root.as_os_str().as_encoded_bytes(), kind.as_encoded_bytes())
 }
 
-/// The proof of a whole file system of this type that was mounted just now: what [`mount_proof`] says of it once it is in
+/// The proof of a whole file system of this type that is going to be mounted: what [`mount_proof`] says of it once it is in
 /// the mount table.
-pub(super) fn new_mount_proof(root: &Place, kind: &str) -> Result<Proof, Failure> {
-    let device = status(root)?.st_dev;
-    let device = Device { major: rustix::fs::major(device), minor: rustix::fs::minor(device) };
-    Ok(proof(table::identify(root)?, device, b"/", kind.as_bytes()))
+pub(super) fn new_mount_proof(mount: &Detached, kind: &str) -> Result<Proof, Failure> {
+    Ok(proof(mount.id()?, mount.device()?, b"/", kind.as_bytes()))
 }
 
 fn proof(id: MountId, device: Device, root: &[u8], kind: &[u8]) -> Proof {

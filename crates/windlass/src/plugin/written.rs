@@ -105,7 +105,9 @@ fn with_room(failure: Failure, root: &Place) -> Failure {
     match (&failure.cause, usage::statfs(root)) {
         (Cause::Node(Obstacle::NoSpace), Ok(space)) => {
             let (bytes, inodes) = (space.available_bytes, space.inodes_free);
-            failure.noting(format!("the file system has {bytes} bytes and {inodes} inodes left"))
+            // What was written before it was full has been removed again by now.
+            failure
+                .noting(format!("without what was begun, the file system has {bytes} bytes and {inodes} inodes left"))
         }
         _ => failure,
     }

@@ -1,6 +1,6 @@
 //! What was made for claims, on disk: one file for each, which outlasts a power cut as the volume does.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use rustix::fs::Mode;
 use windlass_linux::{
@@ -41,6 +41,16 @@ impl Store {
         Ok(whole_file::read(&directory, &name(claim)?, BYTES_MAX)?.is_some())
     }
 
+    /// Why nothing may be made for a claim: what is noted for it makes no sense (I-10).
+    pub(crate) fn damage(&self, claim: &Reference) -> Result<Option<Failure>, Failure> {
+        let Some(directory) = self.find()? else { return Ok(None) };
+        let name = name(claim)?;
+        let Some(text) = whole_file::read(&directory, &name, BYTES_MAX)? else { return Ok(None) };
+        let read = serde_json::from_slice::<Provision>(&text);
+        let path = directory.path().join(name.as_path());
+        Ok(read.err().map(|source| Failure::open(&Damaged { path, source })))
+    }
+
     /// Notes one, in place of what is noted for its claim.
     pub(crate) fn write(&self, provision: &Provision) -> Result<(), Failure> {
         let text = serde_json::to_vec(provision).map_err(|error| Failure::open(&error))?;
@@ -64,14 +74,27 @@ impl Store {
             let Some(text) = whole_file::read(&directory, &name, BYTES_MAX)? else { continue };
             match serde_json::from_slice(&text) {
                 Ok(provision) => all.push(provision),
-                Err(error) => {
+                Err(source) => {
                     let path = directory.path().join(name.as_path());
-                    troubles.push(format!("what was made for a claim cannot be read: {}: {error}", path.display()));
+                    troubles.push(crate::plugin::chain(&Damaged { path, source }));
                 }
             }
         }
         Ok((all, troubles))
     }
+}
+
+/// What is noted for a claim makes no sense. It told of a volume, which another must not take the place of: whoever uses the
+/// claim would find it empty.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "what was made for a claim cannot be read: {}: no other volume is made for it before that file is put right; or find the \
+     volume by what is left of the text, write a PersistentVolume for it, and remove the file",
+    path.display()
+)]
+struct Damaged {
+    path: PathBuf,
+    source: serde_json::Error,
 }
 
 /// A number: a claim's name may be as long as a file's.

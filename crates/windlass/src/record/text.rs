@@ -24,7 +24,7 @@ use crate::plugin::{Made, What};
 const VERSION: u32 = 1;
 
 /// A record as a line.
-pub(super) fn line(name: &Name, key: &Key, record: &Record) -> serde_json::Result<Vec<u8>> {
+pub(crate) fn line(name: &Name, key: &Key, record: &Record) -> serde_json::Result<Vec<u8>> {
     // Long enough for most, so that it need not grow.
     let mut text = Vec::with_capacity(1024);
     serde_json::to_writer(&mut text, &File::of(name, key, record))?;
@@ -33,7 +33,7 @@ pub(super) fn line(name: &Name, key: &Key, record: &Record) -> serde_json::Resul
 }
 
 /// The record in a file, and the pod that stands in it if the file's name does not tell; or what is wrong with it.
-pub(super) fn parse(contents: &[u8]) -> Result<(Record, Option<String>), String> {
+pub(crate) fn parse(contents: &[u8]) -> Result<(Record, Option<String>), String> {
     let file: File<'_> = serde_json::from_slice(last_line(contents)).map_err(|error| error.to_string())?;
     let made = file.boot.map(|it| BootId::from(it.as_ref())).zip(file.made.map(MadeFields::made));
     let state = match (file.attachment, file.proven, made) {
@@ -45,7 +45,8 @@ pub(super) fn parse(contents: &[u8]) -> Result<(Record, Option<String>), String>
     };
     let spec = Arc::new(file.volume.spec());
     let label = file.label.map(|it| it.as_ref().into());
-    Ok((Record { spec, state, label, other: file.other.into_owned() }, file.pod.map(Cow::into_owned)))
+    let title = file.title.map(Cow::into_owned);
+    Ok((Record { spec, state, label, title, other: file.other.into_owned() }, file.pod.map(Cow::into_owned)))
 }
 
 /// The last line that is whole. What follows it was being added when its process ended, or is being added now.
@@ -76,6 +77,9 @@ struct File<'a> {
     attachment: Option<AttachmentFields<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<Cow<'a, str>>,
+    /// What the pod is called, as `namespace/name`.
+    #[serde(default, rename = "pod_name", skip_serializing_if = "Option::is_none")]
+    title: Option<Cow<'a, str>>,
     #[serde(flatten)]
     other: Cow<'a, Map<String, Value>>,
 }
@@ -136,6 +140,8 @@ struct MadeFields<'a> {
     path: Cow<'a, Path>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refresh_at_seconds: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lost_at_seconds: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -167,7 +173,7 @@ impl<'a> File<'a> {
         };
         let (mut proven, mut attachment) = (None, None);
         match &record.state {
-            State::Intent { .. } => {}
+            State::Intent { .. } | State::Leaving { .. } => {}
             State::Proven { revision, epoch, .. } => proven = Some(Proven { revision: *revision, epoch: *epoch }),
             State::Attachment { node, context } => {
                 let context = context.as_ref().map(Cow::Borrowed);
@@ -183,6 +189,7 @@ impl<'a> File<'a> {
             proven,
             attachment,
             label: record.label.as_deref().map(Into::into),
+            title: record.title.as_deref().map(Into::into),
             other: Cow::Borrowed(&record.other),
         }
     }
@@ -272,11 +279,13 @@ impl<'a> MadeFields<'a> {
             What::Host => (WhatWord::Host, None),
         };
         let seconds = |it: SystemTime| it.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let refresh_at_seconds = made.refresh_at.map(seconds);
-        Self { mount_id, device, root, kind, what, mounted_at, path: (&made.path).into(), refresh_at_seconds }
+        let (refresh_at_seconds, lost_at_seconds) = (made.refresh_at.map(seconds), made.lost_at.map(seconds));
+        let path = (&made.path).into();
+        Self { mount_id, device, root, kind, what, mounted_at, path, refresh_at_seconds, lost_at_seconds }
     }
 
     fn made(self) -> Made {
+        let time = |seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
         let path = self.path.into_owned();
         let what = match self.what {
             WhatWord::Mount => What::Mount(self.mounted_at.map_or_else(|| path.clone(), Cow::into_owned)),
@@ -287,7 +296,8 @@ impl<'a> MadeFields<'a> {
             proof: Proof { mount_id: self.mount_id, device: self.device, root: self.root, kind: self.kind },
             what,
             path,
-            refresh_at: self.refresh_at_seconds.and_then(|it| UNIX_EPOCH.checked_add(Duration::from_secs(it))),
+            refresh_at: self.refresh_at_seconds.and_then(time),
+            lost_at: self.lost_at_seconds.and_then(time),
         }
     }
 }

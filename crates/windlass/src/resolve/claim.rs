@@ -3,7 +3,8 @@
 use super::{Trouble, usage::Usage};
 use crate::{
     objects::{Lookup, Objects, Reference, View},
-    provision, quantity,
+    provision::NOT_REQUIRED,
+    quantity,
 };
 use k8s_openapi::{
     api::core::v1::{self as api, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimStatus, Volume},
@@ -14,7 +15,6 @@ use windlass_core::{expand, spec::Mode};
 
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 const GROUP: &str = "pv.beta.kubernetes.io/gid";
-const NOT_REQUIRED: &str = "volume.kubernetes.io/node-expansion-not-required";
 const STORAGE: &str = "storage";
 
 /// Where a claim led.
@@ -43,6 +43,10 @@ pub(super) fn follow<O: Objects + ?Sized>(
     let prefixed = |trouble: Trouble| match trouble {
         Trouble::Unknown { text, waits_on } => {
             Trouble::Unknown { text: format!("error processing PVC {namespace}/{name}: {text}"), waits_on }
+        }
+        Trouble::Pending(mut why) => {
+            why.text.insert_str(0, &format!("error processing PVC {namespace}/{name}: "));
+            Trouble::Pending(why)
         }
         Trouble::Invalid { text } => {
             Trouble::Invalid { text: format!("error processing PVC {namespace}/{name}: {text}") }
@@ -78,9 +82,10 @@ fn bound<O: Objects + ?Sized>(
     let text = if claim.metadata.deletion_timestamp.is_some() && !protected {
         "PVC is being deleted"
     } else if phase != Some("Bound") {
-        // Who binds it may have said what it waits for.
-        if let Some(why) = claim.metadata.annotations.as_ref().and_then(|it| it.get(provision::WAITS)) {
-            return Err(Trouble::waiting_for(&reference, format!("PVC is not bound: {why}")));
+        // Whoever makes its volume may say what that waits for. What the claim's writer says of it is nothing to go by.
+        if let Some(mut why) = view.pending(&reference) {
+            why.text.insert_str(0, "PVC is not bound: ");
+            return Err(Trouble::Pending(Box::new(why)));
         }
         "PVC is not bound"
     } else if volume_name(&claim).is_empty() {
@@ -154,20 +159,27 @@ pub(super) fn group(volume: &PersistentVolume) -> Option<Arc<str>> {
 
 /// How large the volume should be and is (E-158, E-283, C-110). A size that cannot be read is not known.
 pub(super) fn size(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> expand::Size {
+    sizes(claim, volume).map(|it| expand::Size::of(&it)).unwrap_or_default()
+}
+
+/// Whether the claim says that a node has nothing to grow.
+pub(super) fn is_grown(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    sizes(claim, volume).is_some_and(|it| it.is_done())
+}
+
+fn sizes(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Option<expand::Claim> {
     let storage = |list: Option<&BTreeMap<String, Quantity>>| quantity::bytes_of(list, STORAGE).ok().flatten();
     let capacity = volume.spec.as_ref().and_then(|it| it.capacity.as_ref());
     let none = PersistentVolumeClaimStatus::default();
     let status = claim.status.as_ref().unwrap_or(&none);
-    let (Some(volume_bytes), Some(capacity_bytes)) = (storage(capacity), storage(status.capacity.as_ref())) else {
-        return expand::Size::default();
-    };
+    let (volume_bytes, capacity_bytes) = (storage(capacity)?, storage(status.capacity.as_ref())?);
     let resize = match status.allocated_resource_statuses.as_ref().and_then(|it| it.get(STORAGE)).map(String::as_str) {
         None => expand::Resize::None,
         Some("NodeResizePending" | "NodeResizeInProgress") => expand::Resize::Node,
         Some(_) => expand::Resize::Other,
     };
     let modes = claim.spec.as_ref().and_then(|it| it.access_modes.as_deref()).unwrap_or_default();
-    expand::Size::of(&expand::Claim {
+    Some(expand::Claim {
         volume_bytes,
         capacity_bytes,
         allocated_bytes: storage(status.allocated_resources.as_ref()),

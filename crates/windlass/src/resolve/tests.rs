@@ -106,6 +106,7 @@ impl World {
                         let waits_on = waits_on.as_ref().map_or("nothing", |it| it.as_str());
                         writeln!(text, "unknown: {why} <- {waits_on}").unwrap();
                     }
+                    Want::Pending(why) => writeln!(text, "pending: {}: {}", why.code, why.text).unwrap(),
                     Want::Invalid { text: why } => writeln!(text, "invalid: {why}").unwrap(),
                 }
             }

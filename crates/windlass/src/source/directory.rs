@@ -7,13 +7,16 @@
 //! `ledger.rs`.
 //!
 //! A manifest that vanishes takes effect after a moment ([`Config::removal_delay`]): editors and `git` move the old file away before they make the new
-//! one, and between the two nothing must be unmounted (I-1). If the directory itself vanishes or cannot be read, all of
-//! it is unknown and stays in force. On a network file system the kernel tells only of what this machine changes;
+//! one, and between the two nothing must be unmounted (I-1). If the directory itself vanishes, cannot be read or is another
+//! than the one that was read (because something was mounted or unmounted there, above all), all of it is unknown and
+//! stays in force. On a network file system the kernel tells only of what this machine changes;
 //! [`Directory::reread`] is for the rest.
 
 use std::{
+    collections::BTreeMap,
     ffi::OsStr,
     io,
+    panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
@@ -21,19 +24,26 @@ use std::{
 
 use jiff::Timestamp;
 use tokio::sync::watch;
-use windlass_core::ids::PodUid;
+use windlass_core::{event::Hold, ids::PodUid, reason::Code};
 use windlass_linux::watched_files::{self, Change, Choice, Handle, Trouble, WatchedFiles};
 
-use super::ledger::{self, Give, Ledger};
+use super::ledger::{self, Give, Holders, Holding, Ledger, Parsed};
 use crate::{
-    Node,
+    Node, node,
     view::{Problem, Severity},
 };
 
 /// A manifest that is larger is not read: an object has at most 1 MiB in an API server, and nobody writes eight of them.
 const BYTES_MAX: u64 = 8 << 20;
+/// A manifest that is larger is read on a thread of its own once the node runs, so that no other waits for it.
+const COSTLY: usize = 64 << 10;
 /// Longer than anybody has reason to wait, and short enough to be added to any time.
 const REMOVAL_DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What is kept for the next start, in windlass's own directory.
+const KEPT: &str = "manifests-in-force";
+/// Whoever wants to keep a pod for longer puts its manifest back.
+const ORPHAN_DELAY_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// How a directory is followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,11 +52,24 @@ pub struct Config {
     /// move the old file away before they make the new one, and by default this is longer than that takes: 200 ms. With
     /// zero a pod is gone at once, also if its manifest is only being replaced.
     pub removal_delay: Duration,
+    /// How long what is on disk stays if no manifest that was read since the start names it: a pod, or a volume of a pod; a
+    /// year at most. At a start nobody can tell what was removed on purpose from what is not there yet, as where the manifests
+    /// are on a file system that is mounted later, so by default there is time to notice: 10 minutes. It is never shorter than
+    /// [`Config::removal_delay`].
+    pub orphan_delay: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { removal_delay: Duration::from_millis(200) }
+        Self { removal_delay: Duration::from_millis(200), orphan_delay: Duration::from_secs(10 * 60) }
+    }
+}
+
+impl Config {
+    /// With nothing longer than can be added to any time.
+    fn sane(self) -> Self {
+        let removal_delay = self.removal_delay.min(REMOVAL_DELAY_MAX);
+        Self { removal_delay, orphan_delay: self.orphan_delay.clamp(removal_delay, ORPHAN_DELAY_MAX) }
     }
 }
 
@@ -82,13 +105,24 @@ pub enum Error {
     Thread(#[source] io::Error),
 }
 
+/// A pod that is in force.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InForce {
+    /// `namespace/name`.
+    pub name: String,
+    /// What tells it apart from an earlier one of the same name.
+    pub uid: PodUid,
+    /// The file that says so, below the directory.
+    pub file: Arc<Path>,
+}
+
 /// What the directory gives at the moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     /// How many files there are, also such as cannot be read.
     pub files: usize,
-    /// The pods that are in force, with `namespace/name`, in the order of their names.
-    pub pods: Vec<(String, PodUid)>,
+    /// The pods that are in force, in the order of their names.
+    pub pods: Vec<InForce>,
     /// How many other objects are in force.
     pub objects: usize,
     /// Whether every file could be read once since the start: only then is anything taken away (I-1).
@@ -105,9 +139,17 @@ impl Summary {
         self.problems.iter().filter(|it| it.severity == severity).count()
     }
 
-    pub(super) fn add_pod(&mut self, name: &str, uid: &PodUid) {
-        if let Err(index) = self.find_pod(name, uid) {
-            self.pods.insert(index, (name.into(), uid.clone()));
+    /// The file that says what a pod is, if one is in force.
+    pub fn manifest_of(&self, uid: &PodUid) -> Option<&Path> {
+        self.pods.iter().find(|it| it.uid == *uid).map(|it| &*it.file)
+    }
+
+    pub(super) fn add_pod(&mut self, name: &str, uid: &PodUid, file: &Arc<Path>) {
+        match self.find_pod(name, uid) {
+            Ok(index) => self.pods[index].file = file.clone(),
+            Err(index) => {
+                self.pods.insert(index, InForce { name: name.into(), uid: uid.clone(), file: file.clone() });
+            }
         }
     }
 
@@ -118,19 +160,20 @@ impl Summary {
     }
 
     fn find_pod(&self, name: &str, uid: &PodUid) -> Result<usize, usize> {
-        self.pods.binary_search_by(|(other, pod)| (other.as_str(), pod).cmp(&(name, uid)))
+        self.pods.binary_search_by(|it| (it.name.as_str(), &it.uid).cmp(&(name, uid)))
     }
 }
 
 /// Who is given what is in force.
 type Sink = Box<dyn FnMut(Give) + Send>;
+/// The same for several threads; empty once nothing is to be given any more.
+type SharedSink = Arc<Mutex<Option<Sink>>>;
 
 /// Watches a directory of manifests and gives a node what is in it. The watch ends when this is dropped.
 pub struct Directory {
     summary: watch::Receiver<Summary>,
     handle: Arc<Handle>,
-    /// Empty once nothing is to be given any more.
-    sink: Arc<Mutex<Option<Sink>>>,
+    sink: SharedSink,
 }
 
 impl Directory {
@@ -167,43 +210,55 @@ impl Directory {
 pub struct Found {
     files: WatchedFiles,
     ledger: Ledger,
-    grace: Duration,
+    config: Config,
 }
 
 impl Found {
     fn read(path: &Path, node: Option<&str>, config: Config) -> Result<Self, Error> {
-        let grace = config.removal_delay.min(REMOVAL_DELAY_MAX);
+        let config = config.sane();
         let failed = |source| Error::Watch { path: path.into(), source };
-        let mut files = WatchedFiles::begin(path, choice(grace)).map_err(failed)?;
+        let mut files = WatchedFiles::begin(path, choice(config.removal_delay)).map_err(failed)?;
         // A manifest that was moved while directories were read would seem to be in none, and its pod to be gone (I-1).
         let first = files.at_once().map_err(failed)?.ok_or_else(|| Error::Restless { path: path.into() })?;
         let mut ledger = Ledger::new(path, node);
         take(&mut ledger, readable(path, first)?);
-        Ok(Self { files, ledger, grace })
+        Ok(Self { files, ledger, config })
     }
 
     /// Gives everything to the node, and goes on watching.
-    pub fn watch(self, node: &Node) -> Result<Directory, Error> {
-        let node = node.clone();
+    pub fn watch(mut self, node: &Node) -> Result<Directory, Error> {
+        let (node, orphan_delay) = (node.clone(), self.config.orphan_delay);
+        let root = self.ledger.root().to_owned();
+        self.ledger.recall(Holders::parse(&root, &node.kept(KEPT).unwrap_or_default()));
         self.give(Box::new(move |give| match give {
             Give::Object(object) => node.update_object(object),
             // It was validated by the same rules by which the node takes it.
             Give::Pod(pod, packed) => _ = node.add_packed(pod, packed),
-            Give::PodGone(uid) | Give::PodReplaced(uid) => node.remove_pod(&uid),
+            Give::PodGone(uid, _) | Give::PodReplaced(uid) => node.remove_pod(&uid),
+            Give::PodHeld(uid, holding) => node.hold_pod(&uid, hold(holding, orphan_delay)),
             Give::ObjectGone(reference) => node.remove_object(&reference),
-            Give::Complete => node.complete(),
+            Give::Holders(holders) => node.keep(KEPT, &holders.text()),
+            Give::Doubt(doubt) => node.doubt(doubt),
+            Give::Complete => node.complete_holding(orphan_delay),
+            Give::BrokenOff(text) => node.break_off(text),
         }))
     }
 
     fn give(self, sink: Sink) -> Result<Directory, Error> {
-        let Self { files, ledger, grace } = self;
+        let Self { files, ledger, config } = self;
         let sink = Arc::new(Mutex::new(Some(sink)));
-        let mut reader =
-            Reader { ledger, summary: watch::Sender::default(), sink: sink.clone(), grace, leaving: Vec::new() };
+        let handle = files.handle();
+        let mut reader = Reader {
+            ledger,
+            summary: watch::Sender::default(),
+            sink: sink.clone(),
+            grace: config.removal_delay,
+            leaving: Vec::new(),
+            aside: Aside::new(handle.clone(), sink.clone()),
+        };
         reader.take(Vec::new(), files.as_of());
-        let (summary, handle) = (reader.summary.subscribe(), files.handle());
-        let thread = std::thread::Builder::new().name("windlass-source".into());
-        thread.spawn(move || reader.run(files)).map_err(Error::Thread)?;
+        let summary = reader.summary.subscribe();
+        begin("windlass-source", sink.clone(), move || reader.run(files)).map_err(Error::Thread)?;
         Ok(Directory { summary, handle, sink })
     }
 }
@@ -241,7 +296,7 @@ pub fn check(path: &Path) -> Result<Summary, Error> {
     } else {
         // It is asked for by name, so its name does not matter.
         let bytes = watched_files::read(path, BYTES_MAX).map_err(failed)?;
-        vec![Change::Content { path: PathBuf::new(), bytes }]
+        vec![Change::Content { path: PathBuf::new(), bytes, moved: false }]
     };
     let mut ledger = Ledger::new(path, None);
     take(&mut ledger, changes);
@@ -249,6 +304,36 @@ pub fn check(path: &Path) -> Result<Summary, Error> {
     summary.problems.extend(ledger.unmet());
     ledger::sort(&mut summary.problems);
     Ok(summary)
+}
+
+/// Why a pod stays, and for how long.
+fn hold(holding: Holding, orphan_delay: Duration) -> Hold {
+    match holding {
+        Holding::OtherNode(text) => Hold { code: Code::OtherNode, text, delay: Some(orphan_delay) },
+        // As long as somebody names it.
+        Holding::Conflict(text) => Hold { code: Code::ManifestConflict, text, delay: None },
+        Holding::ConflictOver => {
+            let text = "the manifest that named the pod, and was not in force, does not name it any more".into();
+            Hold { code: Code::NotInManifests, text, delay: Some(orphan_delay) }
+        }
+        // It goes as soon as everything can be read.
+        Holding::Removed => {
+            let text = "its manifest was removed".into();
+            Hold { code: Code::NotInManifests, text, delay: Some(Duration::ZERO) }
+        }
+    }
+}
+
+/// Begins a thread. Without it nobody would notice any more what manifests say, so if it breaks off the node is told.
+fn begin(name: &str, sink: SharedSink, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let text = format!("the thread {name}, which reads manifests, broke off");
+    let guarded = move || {
+        let Err(panic) = panic::catch_unwind(AssertUnwindSafe(work)) else { return };
+        if let Some(sink) = &mut *sink.lock().unwrap_or_else(PoisonError::into_inner) {
+            sink(Give::BrokenOff(format!("{text}: {}", node::said(&*panic)).into()));
+        }
+    };
+    std::thread::Builder::new().name(name.into()).spawn(guarded).map(|_| ())
 }
 
 /// All that was found, if the directory could be read.
@@ -268,10 +353,80 @@ fn readable(path: &Path, changes: Vec<Change>) -> Result<Vec<Change>, Error> {
 fn take(ledger: &mut Ledger, changes: Vec<Change>) {
     for change in changes {
         match change {
-            Change::Content { path, bytes } => ledger.content(&path, &bytes),
+            Change::Content { path, bytes, moved } => ledger.content(&path, &bytes, moved),
             Change::Gone { path, .. } => ledger.gone(&path),
             Change::Unreadable { path, trouble } => ledger.unreadable(&path, &trouble.to_string()),
         }
+    }
+}
+
+/// Manifests that are read aside, because they may take long.
+struct Aside {
+    /// The newest version of each file, by number: what is read of an older one is of no interest.
+    newest: BTreeMap<PathBuf, u64>,
+    count: u64,
+    done: Arc<Mutex<Vec<(PathBuf, u64, Parsed)>>>,
+    handle: Arc<Handle>,
+    sink: SharedSink,
+}
+
+impl Aside {
+    fn new(handle: Arc<Handle>, sink: SharedSink) -> Self {
+        Self { newest: BTreeMap::new(), count: 0, done: Arc::default(), handle, sink }
+    }
+
+    /// Takes the costly files out of changes, and begins to read them.
+    fn begin(&mut self, ledger: &mut Ledger, changes: Vec<Change>) -> Vec<Change> {
+        let (mut rest, mut costly) = (Vec::with_capacity(changes.len()), Vec::new());
+        for change in changes {
+            let (Change::Content { path, .. } | Change::Gone { path, .. } | Change::Unreadable { path, .. }) = &change;
+            self.newest.remove(path);
+            match change {
+                Change::Content { path, bytes, moved } if bytes.len() > COSTLY => {
+                    self.count += 1;
+                    self.newest.insert(path.clone(), self.count);
+                    costly.push((path, self.count, bytes, moved));
+                }
+                other => rest.push(other),
+            }
+        }
+        if costly.is_empty() {
+            return rest;
+        }
+        costly.sort_by_key(|(_, _, bytes, _)| bytes.len());
+        let parsers: Vec<_> = costly.iter().map(|(path, ..)| ledger.parser(path)).collect();
+        costly.iter().for_each(|(path, ..)| ledger.parsing(path));
+        let (done, handle) = (self.done.clone(), self.handle.clone());
+        let costly = Arc::new(costly);
+        let work = {
+            let costly = costly.clone();
+            move || {
+                for ((path, number, bytes, moved), parser) in costly.iter().zip(parsers) {
+                    let parsed = parser.read(bytes, *moved);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((path.clone(), *number, parsed));
+                    handle.interrupt();
+                }
+            }
+        };
+        if begin("windlass-parse", self.sink.clone(), work).is_err() {
+            // Without a thread others wait, which is better than not to read it.
+            for (path, _, bytes, moved) in costly.iter() {
+                self.newest.remove(path);
+                ledger.content(path, bytes, *moved);
+            }
+        }
+        rest
+    }
+
+    /// What has been read.
+    fn finished(&mut self) -> Vec<(PathBuf, Parsed)> {
+        let done = std::mem::take(&mut *self.done.lock().unwrap_or_else(PoisonError::into_inner));
+        let newest = &mut self.newest;
+        let current = done.into_iter().filter_map(|(path, number, parsed)| {
+            let current = newest.get(&path) == Some(&number);
+            current.then(|| newest.remove(&path)).map(|_| (path, parsed))
+        });
+        current.collect()
     }
 }
 
@@ -279,17 +434,21 @@ fn take(ledger: &mut Ledger, changes: Vec<Change>) {
 struct Reader {
     ledger: Ledger,
     summary: watch::Sender<Summary>,
-    sink: Arc<Mutex<Option<Sink>>>,
+    sink: SharedSink,
     grace: Duration,
     /// What no file says any more, and when that is believed: it may be on its way from one file to another.
     leaving: Vec<(Instant, Give)>,
+    aside: Aside,
 }
 
 impl Reader {
     fn run(mut self, mut files: WatchedFiles) {
         loop {
-            // While there is a file of which nothing is known, anything may be in it (I-1).
-            let until = self.leaving.iter().map(|(at, _)| *at).min().filter(|_| self.ledger.is_whole());
+            // While there is a file of which nothing is known, anything may be in it (I-1): pods are only told to be held.
+            let reads_all = self.ledger.is_whole();
+            let is_whole = reads_all && self.aside.newest.is_empty();
+            let waits = self.leaving.iter().filter(|(_, it)| is_whole || !reads_all && matches!(it, Give::PodGone(..)));
+            let until = waits.map(|(at, _)| *at).min();
             match files.changes(until) {
                 Ok(Some(changes)) => self.take(changes, files.as_of()),
                 Ok(None) => return,
@@ -311,7 +470,13 @@ impl Reader {
         let sink = self.sink.clone();
         let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sink) = &mut *sink else { return take(&mut self.ledger, changes) };
-        let Self { ledger, summary, leaving, grace, .. } = self;
+        let Self { ledger, summary, leaving, grace, aside, .. } = self;
+        let changes = aside.begin(ledger, changes);
+        // Those that vanished are not read any more, wherever they were being read.
+        let missed = aside.begin(ledger, missed);
+        for (path, parsed) in aside.finished() {
+            ledger.parsed(&path, parsed);
+        }
         summary.send_if_modified(|summary| {
             let mut changed = false;
             for (changes, believed) in [(changes, now + *grace), (missed, now)] {
@@ -323,7 +488,7 @@ impl Reader {
                 // Before anybody sees the summary, so that whoever does finds the node to have what it says.
                 for give in gives {
                     match give {
-                        Give::PodGone(_) | Give::ObjectGone(_) if was_complete => leaving.push((believed, give)),
+                        Give::PodGone(..) | Give::ObjectGone(_) if was_complete => leaving.push((believed, give)),
                         _ => {
                             leaving.retain(|(_, it)| !it.is_undone_by(&give));
                             sink(give);
@@ -331,12 +496,23 @@ impl Reader {
                     }
                 }
             }
-            if ledger.is_whole() {
-                for (_, give) in leaving.extract_if(.., |(at, _)| *at <= now) {
-                    sink(give);
-                }
+            let reads_all = ledger.is_whole();
+            let is_whole = reads_all && aside.newest.is_empty();
+            let is_due = |(at, give): &mut (Instant, Give)| {
+                *at <= now && (is_whole || !reads_all && matches!(give, Give::PodGone(..)))
+            };
+            for (_, give) in leaving.extract_if(.., is_due) {
+                sink(match give {
+                    Give::PodGone(uid, key) if !is_whole || ledger.may_be_moved(&key) => {
+                        Give::PodHeld(uid, Holding::Removed)
+                    }
+                    give => give,
+                });
             }
-            summary.as_of = Timestamp::try_from(as_of).unwrap_or(summary.as_of);
+            // What is being read is not in force, and nothing says why.
+            if aside.newest.is_empty() {
+                summary.as_of = Timestamp::try_from(as_of).unwrap_or(summary.as_of);
+            }
             changed
         });
     }

@@ -1,12 +1,16 @@
 //! What a set of manifest files amounts to: bytes in, and out come the pods and objects that are in force.
 //!
 //! A file takes effect as a whole. One that cannot be read, does not parse or holds something invalid leaves the last good
-//! version in force, and until every file has had one, nothing may be taken away (I-1). Two objects of one name are a
+//! version in force, and until every file has had one, nothing may be taken away (I-1). So does one that says nothing, and
+//! one that lacks what the good version had, unless its writer is known to have come to its end: a full disk, a kill and a
+//! crash leave files that are shorter, and many of them are YAML all the same. Two objects of one name are a
 //! conflict: the one that is in force stays, wherever it stands, and if neither is, the one whose file sorts first comes.
 //! Where bytes come from and where objects go is for others.
 
 mod claim;
 mod file;
+mod holders;
+mod loss;
 #[cfg(test)]
 mod tests;
 
@@ -19,9 +23,10 @@ use std::{
 use k8s_openapi::api::core::v1::Pod;
 use windlass_core::ids::PodUid;
 
+pub(crate) use self::holders::Holders;
 use self::{
     claim::{Claim, Place},
-    file::{File, Item, Value},
+    file::{File, Item, Refused, Value, Version},
 };
 use crate::{
     memory::Object,
@@ -41,20 +46,42 @@ pub(crate) enum Give {
     /// A pod appeared or changed.
     Pod(Arc<Pod>, Packed),
     /// A pod is not in force any more.
-    PodGone(PodUid),
+    PodGone(PodUid, Key),
     /// A pod is not in force any more, because another one has its name.
     PodReplaced(PodUid),
+    /// Whether a pod is this node's cannot be told: what is there of it stays (I-1).
+    PodHeld(PodUid, Holding),
     /// An object is not in force any more.
     ObjectGone(Reference),
     /// All there is has been given.
     Complete,
+    /// Others than before are in force where several files say what something is: to be kept for the next start.
+    Holders(Holders),
+    /// Something is there of which nothing is known, after all had been given; or that is over.
+    Doubt(Option<Arc<str>>),
+    /// Nobody reads the files any more, because of a defect: nothing that follows is known.
+    BrokenOff(Arc<str>),
+}
+
+/// Why it cannot be told whether a pod is this node's. The texts name the files.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Holding {
+    /// Its manifest is for another node.
+    OtherNode(Arc<str>),
+    /// Its manifest is not in force, because another pod of its name is.
+    Conflict(Arc<str>),
+    /// Its manifest was in conflict and is gone.
+    ConflictOver,
+    /// Its manifest was removed, and it may be in a file that cannot be read, or has an error.
+    Removed,
 }
 
 impl Give {
     /// Whether what is given now is what was thought to be gone.
     pub(crate) fn is_undone_by(&self, given: &Self) -> bool {
         match (self, given) {
-            (Self::PodGone(uid), Self::Pod(pod, _)) => pod.metadata.uid.as_deref() == Some(uid.as_str()),
+            (Self::PodGone(uid, _), Self::Pod(pod, _)) => pod.metadata.uid.as_deref() == Some(uid.as_str()),
+            (Self::PodGone(uid, _), Self::PodHeld(held, _)) => uid == held,
             (Self::ObjectGone(reference), Self::Object(object)) => object.reference() == *reference,
             _ => false,
         }
@@ -63,10 +90,12 @@ impl Give {
 
 /// What two objects must not have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Key {
+pub(crate) enum Key {
     Object(Reference),
     /// By `namespace/name`.
     Pod(Arc<str>),
+    /// A pod of another node, by its uid. Many may have it: a directory can be that of many nodes.
+    Elsewhere(PodUid),
 }
 
 impl Key {
@@ -74,6 +103,7 @@ impl Key {
         match self {
             Self::Object(reference) => reference.name(),
             Self::Pod(name) => name,
+            Self::Elsewhere(uid) => uid.as_str(),
         }
     }
 }
@@ -83,6 +113,7 @@ impl std::fmt::Display for Key {
         match self {
             Self::Object(reference) => reference.fmt(f),
             Self::Pod(name) => write!(f, "Pod {name}"),
+            Self::Elsewhere(uid) => write!(f, "Pod {uid} of another node"),
         }
     }
 }
@@ -98,6 +129,10 @@ pub(crate) struct Ledger {
     unread: BTreeSet<Arc<Path>>,
     /// Files with problems.
     troubled: BTreeSet<Arc<Path>>,
+    /// Files whose newest version is not in force.
+    unused: BTreeSet<Arc<Path>>,
+    /// Files with a version that was refused for what it lacks: another file may turn out to have that.
+    refused: BTreeSet<Arc<Path>>,
     /// Who defines an object.
     claims: BTreeMap<Key, Claim>,
     /// Objects that may be another than before.
@@ -108,16 +143,56 @@ pub(crate) struct Ledger {
     bearers: BTreeMap<PodUid, Vec<Key>>,
     /// What the node has been given.
     pods: BTreeMap<PodUid, (Key, Packed)>,
+    /// Pods that have a manifest, but for another node, and what that says.
+    elsewhere: BTreeMap<PodUid, Arc<str>>,
     objects: BTreeMap<Reference, Object>,
+    /// Who was in force before the start, where that was in conflict.
+    recalled: Holders,
+    /// Who is now, as it was told last.
+    holders: Holders,
+    /// Objects whose file was in force before the start and has not been read yet.
+    awaited: BTreeSet<Key>,
+    /// The same for uids.
+    awaited_uids: BTreeSet<PodUid>,
     /// Of objects that several define.
     conflicts: BTreeMap<Key, Vec<Problem>>,
+    /// Pods that would be in force if others had not their names, and what there is to say of each.
+    outdone: BTreeMap<Key, BTreeMap<PodUid, Arc<str>>>,
     /// Of uids that several pods have.
     uid_conflicts: BTreeMap<PodUid, Vec<Problem>>,
     /// Files whose pods are kept open until the node is told of them.
     open: Vec<Arc<Path>>,
     complete: bool,
+    /// The first file of which nothing is known, once all were; else the first whose newest version is not in force.
+    doubt: Option<Arc<Path>>,
     /// Whether there are other problems than before.
     problems_changed: bool,
+}
+
+/// Reads one file.
+pub(crate) struct Parser {
+    path: String,
+    node: Option<Arc<str>>,
+}
+
+impl Parser {
+    /// Reads what is in the file.
+    pub(crate) fn read(&self, bytes: &[u8], moved: bool) -> Parsed {
+        let (version, problems) = file::read(&self.path, self.node.as_deref(), bytes);
+        let unused = version.is_none().then(|| bytes.into());
+        Parsed { version, unused, moved, problems }
+    }
+}
+
+/// What was read of a file.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    /// Nothing if it cannot be used.
+    version: Option<Version>,
+    /// The text, if it cannot be used.
+    unused: Option<Box<[u8]>>,
+    moved: bool,
+    problems: Vec<Problem>,
 }
 
 /// Changes that are being found, in the order in which the node is told.
@@ -126,6 +201,7 @@ struct Changes {
     objects: Vec<Object>,
     pods: Vec<(Key, Packed)>,
     pods_gone: Vec<(PodUid, Key)>,
+    pods_held: Vec<(PodUid, Holding)>,
     objects_gone: Vec<Reference>,
     /// Uids that may be another pod's than before.
     uids: BTreeSet<PodUid>,
@@ -140,30 +216,135 @@ impl Ledger {
             files: BTreeMap::new(),
             unread: BTreeSet::new(),
             troubled: BTreeSet::new(),
+            unused: BTreeSet::new(),
+            refused: BTreeSet::new(),
             claims: BTreeMap::new(),
             touched: BTreeSet::new(),
             named: BTreeMap::new(),
             bearers: BTreeMap::new(),
             pods: BTreeMap::new(),
+            elsewhere: BTreeMap::new(),
             objects: BTreeMap::new(),
+            recalled: Holders::default(),
+            holders: Holders::of(root),
+            awaited: BTreeSet::new(),
+            awaited_uids: BTreeSet::new(),
             conflicts: BTreeMap::new(),
+            outdone: BTreeMap::new(),
             uid_conflicts: BTreeMap::new(),
             open: Vec::new(),
             complete: false,
+            doubt: None,
             problems_changed: false,
         }
     }
 
-    /// This is in the file now.
-    pub(crate) fn content(&mut self, path: &Path, bytes: &[u8]) {
-        let (items, problems) = file::read(&self.shown(path), self.node.as_deref(), bytes);
+    /// This is in the file now. If it was moved there, nobody was interrupted while writing it there.
+    pub(crate) fn content(&mut self, path: &Path, bytes: &[u8], moved: bool) {
+        let parsed = self.parser(path).read(bytes, moved);
+        self.parsed(path, parsed);
+    }
+
+    /// What reads a file of this path, which may take a while and can be done elsewhere.
+    pub(crate) fn parser(&self, path: &Path) -> Parser {
+        Parser { path: self.shown(path), node: self.node.clone() }
+    }
+
+    /// What is in the file now is being read elsewhere. If nothing else is known of it, anything may be in it (I-1).
+    pub(crate) fn parsing(&mut self, path: &Path) {
+        if !self.files.contains_key(path) {
+            self.trouble(path, Vec::new());
+        }
+    }
+
+    /// This was read of what is in the file now.
+    pub(crate) fn parsed(&mut self, path: &Path, parsed: Parsed) {
+        let Parsed { version, unused, moved, problems } = parsed;
+        match version {
+            Some(version) => self.offer(path, Refused { version, moved, problems }),
+            None => {
+                let path = self.trouble(path, problems);
+                if let Some(file) = self.files.get_mut(&path) {
+                    file.unused = unused;
+                }
+            }
+        }
+    }
+
+    /// Takes a version of a file, unless there is something against that.
+    fn offer(&mut self, path: &Path, offered: Refused) {
+        let Refused { version, moved, problems } = offered;
+        if let Some(objection) = self.objection(path, &version, moved) {
+            let told = problems.iter().cloned().chain([objection]).collect();
+            let path = self.trouble(path, told);
+            if let Some(file) = self.files.get_mut(&path) {
+                file.refused = Some(Box::new(Refused { version, moved, problems }));
+                self.refused.insert(path);
+            }
+            return;
+        }
         let path = self.trouble(path, problems);
-        if let (Some(items), Some(file)) = (items, self.files.get_mut(&path)) {
-            let before = file.good.replace(items).unwrap_or_default();
+        if let Some(file) = self.files.get_mut(&path) {
+            let before = file.good.replace(version).unwrap_or_default();
             self.open.push(path.clone());
             self.unread.remove(&path);
-            self.claim(&path, &before);
+            self.claim(&path, &before.items);
         }
+    }
+
+    /// Why a version of a file may not be what somebody means (I-1).
+    fn objection(&self, path: &Path, version: &Version, moved: bool) -> Option<Problem> {
+        let good = self.files.get(path).and_then(|it| it.good.as_ref());
+        let kept = if good.is_some() { "; its last good version stays in force" } else { "" };
+        let problem = |line, object, message| {
+            Some(Problem { severity: Severity::Error, path: self.shown(path), line, object, message })
+        };
+        if version.ending.is_blank {
+            let nothing = "it says nothing, as files do whose writer was interrupted or found the disk full";
+            let meant = "if that is meant, remove it, or write `{apiVersion: v1, kind: List, items: []}`";
+            return problem(None, None, format!("{nothing}{kept}; {meant}"));
+        }
+        let good = good?;
+        let here: BTreeSet<&Key> = version.items.iter().map(|it| &it.key).chain(&version.elsewhere).collect();
+        let elsewhere = |key: &Key| self.claims.get(key).is_some_and(|it| it.places().any(|it| *it.file != *path));
+        // Of a pod of another node nothing is in force that could be lost.
+        let before = good.items.iter().map(|it| &it.key).filter(|it| !matches!(it, Key::Elsewhere(_)));
+        let missing: Vec<&Key> = before.filter(|it| !here.contains(it) && !elsewhere(it)).collect();
+        let other = version.others.iter().find(|(it, _)| !good.others.iter().any(|(other, _)| other == it));
+        if let (Some(first), Some((other, line))) = (missing.first(), other) {
+            let text = format!("{first} is not here any more, and this, which is not read, is here in its place");
+            let meant = format!("if that is meant, take {first} out of the file first");
+            return problem(Some(*line), Some(other.to_string()), format!("{text}{kept}; {meant}"));
+        }
+        if moved || version.is_whole(good) {
+            return None;
+        }
+        let lost = match missing.as_slice() {
+            [] => version.lost(good)?,
+            [one] => one.to_string(),
+            [one, rest @ ..] => format!("{one} and {} more", rest.len()),
+        };
+        let text = format!("it ends without {lost}, perhaps because its writer was interrupted");
+        let meant =
+            "if that is meant, move the file into place (mv), end it with a line of three dots (...), or remove it";
+        problem(None, None, format!("{text}{kept}; {meant}"))
+    }
+
+    /// Offers again what was refused for what other files have meanwhile.
+    fn reconsider(&mut self) {
+        for path in self.refused.clone() {
+            let Some(refused) = self.files.get_mut(&path).and_then(|it| it.refused.take()) else { continue };
+            if self.objection(&path, &refused.version, refused.moved).is_none() {
+                self.offer(&path, *refused);
+            } else if let Some(file) = self.files.get_mut(&path) {
+                file.refused = Some(refused);
+            }
+        }
+    }
+
+    /// Whether a file names this whose newest version is not in force: somebody moved it there, and made a mistake (I-1).
+    pub(crate) fn may_be_moved(&self, key: &Key) -> bool {
+        self.unused.iter().filter_map(|it| self.files.get(it)).any(|it| it.names_unused(key))
     }
 
     /// Whether something is known of every file there is.
@@ -186,8 +367,10 @@ impl Ledger {
     pub(crate) fn gone(&mut self, path: &Path) {
         let Some((path, file)) = self.files.remove_entry(path) else { return };
         self.unread.remove(&path);
+        self.refused.remove(&path);
+        self.unused.remove(&path);
         self.problems_changed |= self.troubled.remove(&path);
-        self.claim(&path, &file.good.unwrap_or_default());
+        self.claim(&path, &file.good.unwrap_or_default().items);
     }
 
     /// Notes what is wrong with a file, of which nothing else need be known.
@@ -197,6 +380,14 @@ impl Ledger {
         if file.good.is_none() {
             self.unread.insert(path.clone());
         }
+        // Whatever comes now is newer.
+        file.refused = None;
+        file.unused = None;
+        self.refused.remove(&path);
+        match problems.iter().any(|it| it.severity == Severity::Error) {
+            true => self.unused.insert(path.clone()),
+            false => self.unused.remove(&path),
+        };
         self.problems_changed |= file.problems != problems;
         match problems.is_empty() {
             true => self.troubled.remove(&path),
@@ -214,7 +405,7 @@ impl Ledger {
             }
             self.touched.insert(item.key.clone());
         }
-        let now = self.files.get(path).and_then(|it| it.good.as_deref()).unwrap_or_default();
+        let now = self.files.get(path).and_then(|it| it.good.as_ref()).map_or(&[][..], |it| &it.items);
         for (index, item) in now.iter().enumerate() {
             self.claims.entry(item.key.clone()).or_default().add(Place { file: path.clone(), index });
             self.touched.insert(item.key.clone());
@@ -223,7 +414,9 @@ impl Ledger {
 
     /// What changed since the last time. The summary is brought up to date; `true` if it is another.
     pub(crate) fn settle(&mut self, summary: &mut Summary) -> (Vec<Give>, bool) {
-        let mut changes = Changes::default();
+        self.reconsider();
+        self.touched.append(&mut self.awaited);
+        let mut changes = Changes { uids: std::mem::take(&mut self.awaited_uids), ..Changes::default() };
         for key in std::mem::take(&mut self.touched) {
             self.settle_key(key, &mut changes);
         }
@@ -234,20 +427,42 @@ impl Ledger {
         // they name, so objects go last.
         changes.objects.sort_by_key(|it| !matches!(it, Object::Node(_)));
         let mut gives: Vec<Give> = changes.objects.into_iter().map(Give::Object).collect();
-        let gone =
-            changes.pods_gone.into_iter().map(|(uid, key)| match changes.pods.iter().any(|(other, _)| *other == key) {
-                true => Give::PodReplaced(uid),
-                false => Give::PodGone(uid),
-            });
+        let come: BTreeSet<&Key> = changes.pods.iter().map(|(key, _)| key).collect();
+        let conflict =
+            |(uid, holding): &(PodUid, Holding)| matches!(holding, Holding::Conflict(_)).then(|| uid.clone());
+        let kept: BTreeSet<PodUid> = changes.pods_held.iter().filter_map(conflict).collect();
+        changes.pods_gone.retain(|(uid, _)| !kept.contains(uid));
+        let gone = changes.pods_gone.into_iter().map(|(uid, key)| match come.contains(&key) {
+            true => Give::PodReplaced(uid),
+            false => Give::PodGone(uid, key),
+        });
         let gone: Vec<Give> = gone.collect();
         let pods = changes.pods.into_iter().filter_map(|(_, packed)| Some(Give::Pod(packed.open()?, packed)));
         gives.extend(pods);
         self.close();
         gives.extend(gone);
+        let held = changes.pods_held.into_iter().filter(|(uid, _)| !self.pods.contains_key(uid));
+        gives.extend(held.map(|(uid, holding)| Give::PodHeld(uid, holding)));
         gives.extend(changes.objects_gone.into_iter().map(Give::ObjectGone));
         if !self.complete && self.unread.is_empty() {
             self.complete = true;
             gives.push(Give::Complete);
+        }
+        let holders = self.holders_now();
+        if self.holders != holders && self.complete {
+            self.holders = holders.clone();
+            // Before anything else that follows from it.
+            gives.insert(0, Give::Holders(holders));
+        }
+        // Last: what was not known before may name what waits to be taken away.
+        let doubt = self.unread.first().or(self.unused.first()).filter(|_| self.complete).cloned();
+        if self.doubt != doubt {
+            let text = |it: &Arc<Path>| {
+                let why = if self.unread.contains(it) { "which cannot be read" } else { "which has an error" };
+                format!("it may be in {}, {why}", self.shown(it)).into()
+            };
+            gives.push(Give::Doubt(doubt.as_ref().map(text)));
+            self.doubt = doubt;
         }
         let problems_changed = std::mem::take(&mut self.problems_changed);
         if problems_changed {
@@ -260,10 +475,34 @@ impl Ledger {
         (gives, changed)
     }
 
+    /// Who was in force before the start; to be told before anything is settled.
+    pub(crate) fn recall(&mut self, holders: Holders) {
+        self.holders = holders.clone();
+        self.recalled = holders;
+    }
+
+    /// The directory of the files.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Who is in force where that is in conflict.
+    fn holders_now(&self) -> Holders {
+        let mut holders = Holders::of(&self.root);
+        for key in self.conflicts.keys() {
+            let file = self.claims.get(key).and_then(Claim::holder).and_then(|it| it.to_str());
+            holders.files.extend(file.map(|it| (key.to_string(), it.to_owned())));
+        }
+        for uid in self.uid_conflicts.keys() {
+            holders.uids.extend(self.pods.get(uid).map(|(key, _)| (uid.to_string(), key.to_string())));
+        }
+        holders
+    }
+
     /// The node is about to be told of the pods that were read, and nobody looks into them here.
     fn close(&mut self) {
         for path in std::mem::take(&mut self.open) {
-            for item in self.files.get(&path).and_then(|it| it.good.as_ref()).into_iter().flatten() {
+            for item in self.files.get(&path).and_then(|it| it.good.as_ref()).into_iter().flat_map(|it| &it.items) {
                 if let Value::Pod(_, packed) = &item.value {
                     packed.lend();
                 }
@@ -273,10 +512,18 @@ impl Ledger {
 
     /// Finds out which of those that define an object is in force.
     fn settle_key(&mut self, key: Key, changes: &mut Changes) {
-        let winner = self.claims.get_mut(&key).and_then(Claim::settle);
+        let recalled = self.recalled.files.get(&key.to_string()).map(Path::new);
+        let is_unread = recalled.is_some_and(|it| self.unread.contains(it));
+        if is_unread && self.claims.get(&key).is_some_and(Claim::is_open) {
+            // Another is not to take its place before it is known what it says.
+            self.awaited.insert(key);
+            return;
+        }
+        let winner = self.claims.get_mut(&key).and_then(|it| it.settle(recalled));
         let mut conflicts = Vec::new();
         match &winner {
             None => _ = self.claims.remove(&key),
+            Some(_) if matches!(key, Key::Elsewhere(_)) => {}
             Some(winner) => {
                 let others = self.claims.get(&key).into_iter().flat_map(|it| it.places()).filter(|it| *it != winner);
                 let text = format!("it is defined in {} already, which stays in force; remove one", self.told(winner));
@@ -284,6 +531,7 @@ impl Ledger {
             }
         }
         self.problems_changed |= replace(&mut self.conflicts, &key, conflicts);
+        self.hold_outdone(&key, winner.as_ref(), changes);
         let value = winner.as_ref().and_then(|it| self.item(it)).map(|it| it.value.clone());
         match (&key, value, winner) {
             (Key::Object(reference), Some(Value::Object(object)), _) => {
@@ -297,9 +545,43 @@ impl Ledger {
                     changes.objects_gone.push(reference.clone());
                 }
             }
+            (Key::Elsewhere(uid), value, _) => {
+                let now = if let Some(Value::Elsewhere(text)) = value { Some(text) } else { None };
+                if self.elsewhere.get(uid) != now.as_ref() {
+                    changes.uids.insert(uid.clone());
+                }
+                match now {
+                    Some(text) => self.elsewhere.insert(uid.clone(), text),
+                    None => self.elsewhere.remove(uid),
+                };
+            }
             (Key::Pod(_), Some(Value::Pod(uid, _)), Some(place)) => self.bear(key, Some((place, uid)), changes),
             (Key::Pod(_), _, _) => self.bear(key, None, changes),
         }
+    }
+
+    /// Which of several pods of a name is meant cannot be told, and of one that is not in force there may be data here.
+    fn hold_outdone(&mut self, key: &Key, winner: Option<&Place>, changes: &mut Changes) {
+        let uid_at = |place: &Place| match &self.item(place)?.value {
+            Value::Pod(uid, _) => Some(uid.clone()),
+            Value::Object(_) | Value::Elsewhere(_) => None,
+        };
+        let mut now = BTreeMap::new();
+        if let Some((winner, uid)) = winner.and_then(|it| Some((it, uid_at(it)?))) {
+            for place in self.claims.get(key).into_iter().flat_map(|it| it.places()) {
+                let text = || format!("{} names it, and {} another {key}", self.told(place), self.told(winner));
+                now.extend(uid_at(place).filter(|it| *it != uid).map(|it| (it, text().into())));
+            }
+        }
+        let before = match now.is_empty() {
+            true => self.outdone.remove(key),
+            false => self.outdone.insert(key.clone(), now.clone()),
+        };
+        let before = before.unwrap_or_default();
+        let over = before.keys().filter(|it| !now.contains_key(*it) && !self.elsewhere.contains_key(*it));
+        changes.pods_held.extend(over.map(|it| (it.clone(), Holding::ConflictOver)));
+        let news = now.into_iter().filter(|(uid, text)| before.get(uid) != Some(text));
+        changes.pods_held.extend(news.map(|(uid, text)| (uid, Holding::Conflict(text))));
     }
 
     /// A pod of this name has this uid now, or there is none any more.
@@ -324,7 +606,15 @@ impl Ledger {
             bearers.filter_map(|key| self.named.get(key).map(|(place, _)| (place, key))).collect();
         placed.sort();
         let before = self.pods.get(&uid).map(|(key, _)| key);
-        let winner = placed.iter().find(|(_, key)| Some(*key) == before).or(placed.first()).copied();
+        let recalled = self.recalled.uids.get(uid.as_str());
+        let is_recalled = |key: &Key| before.is_none() && recalled.is_some_and(|it| *it == key.to_string());
+        let is_awaited = before.is_none() && recalled.is_some() && !placed.iter().any(|(_, key)| is_recalled(key));
+        if is_awaited && !placed.is_empty() && !self.unread.is_empty() {
+            self.awaited_uids.insert(uid);
+            return;
+        }
+        let winner =
+            placed.iter().find(|(_, key)| Some(*key) == before || is_recalled(key)).or(placed.first()).copied();
         let mut conflicts = Vec::new();
         let mut now = None;
         if let Some((place, key)) = winner {
@@ -332,27 +622,29 @@ impl Ledger {
             let others = placed.iter().filter(|it| **it != (place, key));
             conflicts.extend(others.map(|(place, key)| self.conflict(place, key, text.clone())));
             if let Some(Item { value: Value::Pod(_, pod), .. }) = self.item(place) {
-                now = Some((key.clone(), pod.clone()));
+                now = Some((key.clone(), pod.clone(), place.file.clone()));
             }
         } else {
             self.bearers.remove(&uid);
         }
         self.problems_changed |= replace(&mut self.uid_conflicts, &uid, conflicts);
         let before = self.pods.remove(&uid);
-        if let Some((key, _)) = before.as_ref().filter(|(key, _)| now.as_ref().is_none_or(|(other, _)| other != key)) {
+        if let Some((key, _)) = before.as_ref().filter(|(key, _)| now.as_ref().is_none_or(|(other, ..)| other != key)) {
             summary.drop_pod(key.name(), &uid);
         }
         match now {
-            Some((key, pod)) => {
-                if before.as_ref().is_none_or(|(other, _)| *other != key) {
-                    summary.add_pod(key.name(), &uid);
-                }
+            Some((key, pod, file)) => {
+                summary.add_pod(key.name(), &uid, &file);
                 if before.is_none_or(|(_, before)| before != pod) {
                     changes.pods.push((key.clone(), pod.clone()));
                 }
                 self.pods.insert(uid, (key, pod));
             }
-            None => changes.pods_gone.extend(before.map(|(key, _)| (uid, key))),
+            None => match self.elsewhere.get(&uid) {
+                // Whether it was moved there or somebody made a mistake cannot be told, and here is its data.
+                Some(text) => changes.pods_held.push((uid, Holding::OtherNode(text.clone()))),
+                None => changes.pods_gone.extend(before.map(|(key, _)| (uid, key))),
+            },
         }
     }
 
@@ -373,7 +665,7 @@ impl Ledger {
     }
 
     fn item(&self, place: &Place) -> Option<&Item> {
-        self.files.get(&place.file)?.good.as_ref()?.get(place.index)
+        self.files.get(&place.file)?.good.as_ref()?.items.get(place.index)
     }
 
     /// A place as it is told: file and line.

@@ -7,6 +7,14 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec, Volume, VolumeDevice, VolumeMount
 use super::{Findings, is_dns};
 use crate::objects::{Kind, Reference};
 
+/// How many volumes a pod may have. Each is looked at together with others, so very many take very long, and all pods would
+/// wait for this one.
+const VOLUMES_MAX: usize = 1000;
+/// How many containers a pod may have, of all kinds together.
+const CONTAINERS_MAX: usize = 1000;
+/// In how many places its containers may want its volumes, and how many files and sources may be chosen in them.
+const MOUNTS_MAX: usize = 10_000;
+
 /// What a container says about volumes, whichever kind of container it is.
 struct Container<'a> {
     field: String,
@@ -29,10 +37,29 @@ fn containers(spec: &PodSpec) -> Vec<Container<'_>> {
     first.chain(of!(&spec.containers, "containers")).chain(last).collect()
 }
 
+/// How many items and sources are chosen for a volume.
+fn files_of(volume: &Volume) -> usize {
+    fn count<T>(list: Option<&Vec<T>>) -> usize {
+        list.map_or(0, Vec::len)
+    }
+    let sources = volume.projected.iter().filter_map(|it| it.sources.as_ref()).flatten().map(|it| {
+        1 + count(it.config_map.as_ref().and_then(|it| it.items.as_ref()))
+            + count(it.secret.as_ref().and_then(|it| it.items.as_ref()))
+            + count(it.downward_api.as_ref().and_then(|it| it.items.as_ref()))
+    });
+    sources.sum::<usize>()
+        + count(volume.config_map.as_ref().and_then(|it| it.items.as_ref()))
+        + count(volume.secret.as_ref().and_then(|it| it.items.as_ref()))
+        + count(volume.downward_api.as_ref().and_then(|it| it.items.as_ref()))
+}
+
 impl Findings {
     pub(super) fn pod(&mut self, pod: &Pod) {
         let Some(spec) = &pod.spec else { return self.error("spec", "it is missing") };
         let containers = containers(spec);
+        if self.is_excessive(spec, &containers) {
+            return;
+        }
         if containers.is_empty() {
             self.warning("spec.containers", "there are none, so that no volume is used and none is mounted");
         }
@@ -67,6 +94,28 @@ impl Findings {
                 self.warning(format!("spec.volumes[{index}]"), text);
             }
         }
+    }
+
+    /// Whether there is more of something than can be looked at; that is said.
+    fn is_excessive(&mut self, spec: &PodSpec, containers: &[Container<'_>]) -> bool {
+        let volumes = spec.volumes.as_deref().unwrap_or_default();
+        let mounts = containers.iter().map(|it| it.mounts.len() + it.devices.len()).sum();
+        let files = volumes.iter().map(files_of).sum();
+        let before = self.0.len();
+        for (field, count, max, what) in [
+            ("spec.volumes", volumes.len(), VOLUMES_MAX, "volumes"),
+            ("spec.containers", containers.len(), CONTAINERS_MAX, "containers"),
+            ("spec.containers", mounts, MOUNTS_MAX, "mounts of volumes"),
+            ("spec.volumes", files, MOUNTS_MAX, "items and sources in volumes"),
+        ] {
+            if count > max {
+                self.error(
+                    field,
+                    format!("there are {count} {what}, and a pod may have {max}: make several pods of it"),
+                );
+            }
+        }
+        self.0.len() > before
     }
 
     fn container(&mut self, container: &Container<'_>, volumes: &BTreeMap<&str, (usize, &Volume)>) {

@@ -251,3 +251,36 @@ fn what_a_pod_cannot_do_without_is_known() {
         ]
     );
 }
+
+/// Each would make all pods wait for one.
+#[test]
+fn more_volumes_containers_or_mounts_than_anybody_needs_are_errors() {
+    let pod = |spec: &str| found(&format!("{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {{{spec}}}}}"));
+    let many = |count: usize, item: &str| {
+        (0..count).map(|it| item.replace('N', &it.to_string())).collect::<Vec<_>>().join(", ")
+    };
+    let volumes = pod(&format!("containers: [{{name: c}}], volumes: [{}]", many(20_000, "{name: vN}")));
+    assert_eq!(
+        volumes,
+        ["Error spec.volumes: there are 20000 volumes, and a pod may have 1000: make several pods of it"]
+    );
+    assert!(
+        !pod(&format!("containers: [{{name: c}}], volumes: [{}]", many(1000, "{name: vN}")))[0].starts_with("Error")
+    );
+    let containers = pod(&format!("containers: [{}]", many(1001, "{name: cN}")));
+    assert_eq!(
+        containers,
+        ["Error spec.containers: there are 1001 containers, and a pod may have 1000: make several pods of it"]
+    );
+    let mounts =
+        pod(&format!("containers: [{{name: c, volumeMounts: [{}]}}]", many(10_001, "{name: v, mountPath: /N}")));
+    assert!(mounts[0].contains("10001 mounts of volumes, and a pod may have 10000"), "{mounts:?}");
+    let items = many(10_001, "{key: k, path: pN}");
+    for source in [
+        format!("configMap: {{name: c, items: [{items}]}}"),
+        format!("projected: {{sources: [{{secret: {{name: c, items: [{items}]}}}}]}}"),
+    ] {
+        let told = pod(&format!("containers: [{{name: c}}], volumes: [{{name: v, {source}}}]"));
+        assert!(told[0].contains("items and sources in volumes, and a pod may have 10000"), "{:?}", told.first());
+    }
+}

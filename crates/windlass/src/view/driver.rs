@@ -20,6 +20,9 @@ pub struct DriverStatus {
     /// Since when it is registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
+    /// Since when nobody takes calls at its socket, if that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreachable_since: Option<Timestamp>,
     /// The socket on which it serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
@@ -108,6 +111,7 @@ impl Driver {
         let status = DriverStatus {
             registered: registered.is_some(),
             since: registered.and_then(|it| Timestamp::try_from(it.since).ok()),
+            unreachable_since: registered.and_then(|it| Timestamp::try_from(it.unreachable?).ok()),
             endpoint: registered.map(|it| it.driver.endpoint().display().to_string()),
             node_id: info.map(|it| it.id.clone()),
             volumes_max: info.and_then(|it| it.limit).map(u64::from),

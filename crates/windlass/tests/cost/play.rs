@@ -88,7 +88,7 @@ impl Play {
 impl Drop for Play {
     fn drop(&mut self) {
         self.remove_all();
-        run(self.node.clone().stop(Duration::from_secs(60)));
+        run(self.node.clone().stop(Duration::from_secs(60))).unwrap();
     }
 }
 

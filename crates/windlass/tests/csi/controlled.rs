@@ -12,6 +12,7 @@ use windlass::{
     node::Change,
     objects::{Kind, Reference},
 };
+use windlass_core::reason::Code;
 
 use crate::{
     driver::{Driver, Fault, Memory},
@@ -57,7 +58,7 @@ fn a_new_process_attaches_nothing_that_is_attached(host: &Host) {
     node.complete();
     node.add_pod(pod()).unwrap();
     run(node.ready(&uid())).unwrap();
-    assert_eq!(run(node.stop(Duration::from_secs(30))), 0);
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
     let node = host.attaching_node();
     node.add_pod(pod()).unwrap();
     node.complete();
@@ -153,12 +154,12 @@ fn a_claim_that_is_not_seen_to_go_keeps_its_volume(host: &Host) {
     give(&node, &class("Delete", "Immediate"), &claim());
     node.complete();
     until(changes, "was made");
-    assert_eq!(run(node.stop(Duration::from_secs(30))), 0);
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
     let node = start(host);
     let changes = node.changes();
     node.complete();
     until(changes, "is kept");
-    assert_eq!(run(node.stop(Duration::from_secs(30))), 0);
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
     // And here it is again.
     let node = start(host);
     give(&node, &class("Delete", "Immediate"), &claim());
@@ -179,12 +180,15 @@ fn a_claim_waits_and_says_for_what(host: &Host) {
     node.complete();
     node.add_pod(pod()).unwrap();
     explained(&node, "PVC is not bound: storageclasses.storage.k8s.io \"fast\" not found");
+    assert_eq!(codes(&node), [Code::ClassMissing]);
     let mut foreign = class("Delete", "Immediate");
     foreign["provisioner"] = json!("other.example.com");
     node.update_object(of::<StorageClass>(&foreign));
     explained(&node, "nothing is set for driver other.example.com");
+    assert_eq!(codes(&node), [Code::ControllerMissing]);
     node.update_object(of::<StorageClass>(&class("Delete", "Immediate")));
     explained(&node, &format!("driver name {NAME} not found"));
+    assert_eq!(codes(&node), [Code::DriverMissing]);
     memory.plan("CreateVolume", Fault::Refusal);
     let _driver = Driver::start(host, &memory);
     explained(&node, "as the test wants it");
@@ -223,7 +227,7 @@ fn a_volume_in_use_is_not_deleted(host: &Host) {
     run(node.ready(&uid())).unwrap();
     let changes = node.changes();
     node.remove_object(&reference());
-    assert_eq!(run(node.volumes(&uid())).len(), 1);
+    assert_eq!(run(node.volumes(&uid())).unwrap().len(), 1);
     assert!(!memory.calls().contains(&"DeleteVolume"));
     node.remove_pod(&uid());
     until(changes, "was deleted");
@@ -247,7 +251,7 @@ fn a_volume_is_kept_if_its_class_says_so(host: &Host) {
     node.remove_pod(&uid());
     settle(&node);
     node.remove_object(&reference());
-    assert_eq!(run(node.stop(Duration::from_secs(30))), 0);
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
     assert_eq!(memory.calls(), all(&[&["CreateVolume"], &UP, &DOWN]));
 }
 
@@ -293,18 +297,23 @@ fn a_volume_that_may_have_been_made_goes_with_its_claim(host: &Host) {
     }
 }
 
-fn start(host: &Host) -> Node {
+/// Why the pod's volume is not there.
+fn codes(node: &Node) -> Vec<Code> {
+    run(node.explain(&uid())).unwrap().iter().flat_map(|it| &it.reasons).map(|it| it.code).collect()
+}
+
+pub(crate) fn start(host: &Host) -> Node {
     host.controlling().start().expect("a node")
 }
 
-fn class(reclaim: &str, binding: &str) -> Value {
+pub(crate) fn class(reclaim: &str, binding: &str) -> Value {
     json!({
         "metadata": {"name": "fast"}, "provisioner": NAME, "reclaimPolicy": reclaim, "volumeBindingMode": binding,
         "parameters": {"tier": "gold", "csi.storage.k8s.io/fstype": "tmpfs"},
     })
 }
 
-fn claim() -> Value {
+pub(crate) fn claim() -> Value {
     json!({
         "metadata": {"namespace": "default", "name": "claim"},
         "spec": {
@@ -314,24 +323,24 @@ fn claim() -> Value {
     })
 }
 
-fn reference() -> Reference {
+pub(crate) fn reference() -> Reference {
     Reference::new(Kind::Claim, "default", "claim")
 }
 
-fn give(node: &Node, class: &Value, claim: &Value) {
+pub(crate) fn give(node: &Node, class: &Value, claim: &Value) {
     node.update_object(of::<StorageClass>(class));
     node.update_object(of::<PersistentVolumeClaim>(claim));
 }
 
 /// Removes the claim, and waits until its volume is gone too.
-fn delete(node: &Node) {
+pub(crate) fn delete(node: &Node) {
     let changes = node.changes();
     node.remove_object(&reference());
     until(changes, "was deleted");
 }
 
 /// Waits until something with these words is told of the claim.
-fn until(mut changes: windlass::node::Changes, words: &str) {
+pub(crate) fn until(mut changes: windlass::node::Changes, words: &str) {
     run(async {
         while let Some(change) = changes.next().await {
             if matches!(change, Change::Claim { text, .. } if text.contains(words)) {
@@ -343,11 +352,11 @@ fn until(mut changes: windlass::node::Changes, words: &str) {
 }
 
 /// Waits until the pod says that it waits for this.
-fn explained(node: &Node, words: &str) {
+pub(crate) fn explained(node: &Node, words: &str) {
     let mut changes = node.changes();
     run(async {
         let says = |it: &windlass::node::Explanation| it.reasons.iter().any(|it| it.text.contains(words));
-        while !node.explain(&uid()).await.iter().any(says) {
+        while !node.explain(&uid()).await.unwrap().iter().any(says) {
             changes.next().await;
         }
     });

@@ -65,6 +65,8 @@ pub(crate) struct Memory {
     attaches: Mutex<bool>,
     /// The parameters with which volumes were made.
     requests: Mutex<Vec<BTreeMap<String, String>>>,
+    /// Whether its controller service lets volumes grow, and if so whether the node has to grow them too.
+    grows: Mutex<Option<bool>>,
     /// How large it was told last that the volume should be.
     size: Mutex<u64>,
     capabilities: Mutex<Vec<i32>>,
@@ -89,6 +91,11 @@ impl Memory {
         Arc::default()
     }
 
+    /// It is another version from now on, which stages nothing and grows nothing.
+    pub(crate) fn can_nothing_more(&self) {
+        lock(&self.capabilities).clear();
+    }
+
     /// The next call of this name goes wrong.
     pub(crate) fn plan(&self, call: &'static str, fault: Fault) {
         *lock(&self.plan) = Some((call, fault));
@@ -102,6 +109,11 @@ impl Memory {
     /// Volumes must be attached before they are staged.
     pub(crate) fn attach(&self) {
         *lock(&self.attaches) = true;
+    }
+
+    /// Its controller service lets volumes grow, and says whether the node has to grow them too.
+    pub(crate) fn grow_by_controller(&self, on_node_too: bool) {
+        *lock(&self.grows) = Some(on_node_too);
     }
 
     /// The parameters with which volumes were made, in order.

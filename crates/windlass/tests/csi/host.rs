@@ -87,7 +87,13 @@ impl Host {
     /// A node that knows of the driver's controller service.
     pub(crate) fn controlling(&self) -> Builder {
         let settings = DriverSettings { controller: Some(self.path("csi.sock")), ..DriverSettings::default() };
-        self.builder().driver(NAME, settings)
+        // What deletes something at once says so; others say how long they wait.
+        self.builder().driver(NAME, settings).delete_delay(Duration::ZERO)
+    }
+
+    /// A node that knows of no controller service, and of nothing else.
+    pub(crate) fn bare(&self) -> Node {
+        self.builder().start().expect("a node")
     }
 
     fn start(&self, builder: Builder, handle: &str, attach: bool) -> Node {
@@ -111,7 +117,7 @@ impl Host {
     /// Ends a node that has nothing left to do. By then nothing is mounted or noted of volumes, and no directory of a pod is
     /// left: those are removed a moment after the last volume, which the end waits for.
     pub(crate) fn end(&self, node: Node) {
-        assert_eq!(run(node.stop(Duration::from_secs(30))), 0, "nothing runs any more");
+        assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0), "nothing runs any more");
         assert_eq!(self.left(), [""; 0]);
     }
 
@@ -202,7 +208,7 @@ pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
 pub(crate) fn settle(node: &Node) {
     let mut changes = node.changes();
     run(async {
-        while let Some(now) = node.snapshot().await
+        while let Ok(now) = node.snapshot().await
             && !(now.synced && now.volumes.is_empty() && now.pods.is_empty())
         {
             changes.next().await;

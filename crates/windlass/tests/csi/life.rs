@@ -1,15 +1,17 @@
 //! The life of a driver's volume when nothing goes wrong, and of drivers that come, go and lie.
 
 use libtest_mimic::Trial;
+use serde_json::json;
 use windlass::{
     Node,
     node::{Change, Changes},
+    view::PodPhase,
 };
 use windlass_core::{reason::Code, snapshot::Snapshot};
 
 use crate::{
     driver::{Driver, Fault, Memory},
-    host::{Host, NAME, pod, pod_of_group, run, settle, uid},
+    host::{Host, NAME, of, pod, pod_of_group, run, settle, uid},
 };
 
 /// The tests of this file, each by the name of its function.
@@ -22,6 +24,10 @@ macro_rules! tests {
 }
 
 tests! {
+    a_pod_is_released_once_its_volume_is_unstaged_and_detached,
+    a_pod_is_not_released_while_another_volume_is_still_mounted,
+    a_driver_that_dies_is_unreachable_and_is_asked_anew_when_it_is_back,
+    a_driver_that_is_replaced_while_nobody_looks_is_asked_before_it_is_called,
     a_driver_that_does_not_answer_is_told_of_once,
     a_driver_that_does_not_come_is_told_of,
     a_driver_that_is_started_again_is_noticed_though_nobody_registers_it_anew,
@@ -63,7 +69,7 @@ fn a_volume_waits_for_its_driver_and_comes_when_the_driver_does(host: &Host) {
     node.add_pod(pod()).unwrap();
     let mut changes = node.changes();
     wait_for_reason(&node, &mut changes, Code::DriverMissing);
-    let explained = run(node.explain(&uid()));
+    let explained = run(node.explain(&uid())).unwrap();
     assert!(explained[0].reasons.last().unwrap().text.contains(NAME), "{explained:?}");
     let _driver = Driver::start(host, &memory);
     run(node.ready(&uid())).unwrap();
@@ -106,7 +112,7 @@ fn warnings(changes: &mut Changes) -> Vec<String> {
 /// Waits until this is among the reasons why the pod does not have its volume.
 fn wait_for_reason(node: &Node, changes: &mut Changes, code: Code) {
     run(async {
-        while !node.explain(&uid()).await.iter().any(|it| it.reasons.iter().any(|it| it.code == code)) {
+        while !node.explain(&uid()).await.unwrap().iter().any(|it| it.reasons.iter().any(|it| it.code == code)) {
             changes.next().await;
         }
     });
@@ -149,7 +155,7 @@ fn a_new_process_calls_nobody_for_what_is_mounted(host: &Host) {
     node.complete();
     node.add_pod(pod()).unwrap();
     run(node.ready(&uid())).unwrap();
-    assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), 0);
+    assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), Ok(0));
     let node = host.node();
     node.add_pod(pod()).unwrap();
     node.complete();
@@ -168,7 +174,7 @@ fn a_volume_that_is_staged_for_nobody_is_found_again_and_unstaged(host: &Host) {
     node.complete();
     node.add_pod(pod()).unwrap();
     run(node.ready(&uid())).unwrap();
-    assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), 0);
+    assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), Ok(0));
     std::fs::remove_dir_all(host.path("node/windlass")).unwrap();
     let node = host.node();
     node.complete();
@@ -188,7 +194,7 @@ fn a_driver_that_says_it_is_done_and_is_not_is_named(host: &Host) {
     node.add_pod(pod()).unwrap();
     let reason = run(async {
         loop {
-            let explained = node.explain(&uid()).await;
+            let explained = node.explain(&uid()).await.unwrap();
             let reason = explained.iter().flat_map(|it| &it.reasons).find(|it| it.code == Code::DriverLied).cloned();
             match reason {
                 Some(reason) => break reason,
@@ -213,7 +219,7 @@ fn a_handle_may_hold_anything(host: &Host) {
         node.add_pod(pod()).unwrap();
         run(node.ready(&uid())).unwrap();
         // A new process knows it by what is on disk.
-        assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), 0);
+        assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), Ok(0));
         let node = host.node_with(handle);
         node.complete();
         settle(&node);
@@ -232,7 +238,7 @@ fn a_group_that_is_none_is_refused_before_the_driver_is_asked(host: &Host) {
         node.add_pod(pod_of_group(group)).unwrap();
         run(async {
             let told = |it: &windlass::node::Explanation| it.reasons.iter().any(|it| it.text.contains("is no group"));
-            while !node.explain(&uid()).await.iter().any(told) {
+            while !node.explain(&uid()).await.unwrap().iter().any(told) {
                 changes.next().await;
             }
         });
@@ -262,7 +268,7 @@ fn a_volume_of_the_same_file_system_is_not_taken_from_its_pod(host: &Host) {
     node.remove_pod(&uid());
     run(async {
         let waits = |now: &Snapshot| format!("{:?}", now.volumes).contains("still mounted by other references");
-        while !node.snapshot().await.is_some_and(|now| waits(&now)) {
+        while !node.snapshot().await.is_ok_and(|now| waits(&now)) {
             changes.next().await;
         }
     });
@@ -278,7 +284,7 @@ fn a_volume_of_the_same_file_system_is_not_taken_from_its_pod(host: &Host) {
 fn a_node_may_be_started_by_a_program_that_waits_for_many_things(host: &Host) {
     run(async {
         let node = host.node();
-        assert_eq!(node.stop(std::time::Duration::from_secs(30)).await, 0);
+        assert_eq!(node.stop(std::time::Duration::from_secs(30)).await, Ok(0));
     });
 }
 
@@ -292,11 +298,11 @@ fn a_volume_is_not_staged_before_it_is_stored_that_it_is_in_use(host: &Host) {
     node.add_pod(pod()).unwrap();
     let waits = |it: &windlass::node::Explanation| it.reasons.iter().any(|it| it.code == Code::NotReported);
     run(async {
-        while !node.explain(&uid()).await.iter().any(waits) {
+        while !node.explain(&uid()).await.unwrap().iter().any(waits) {
             changes.next().await;
         }
     });
-    let in_use = run(node.volumes_in_use()).unwrap();
+    let in_use = run(node.volumes_in_use()).unwrap().unwrap();
     assert_eq!(in_use.volumes.len(), 1);
     assert_eq!(memory.calls(), [""; 0]);
     node.in_use_reported(in_use.version);
@@ -338,5 +344,131 @@ fn a_driver_that_is_started_again_is_noticed_though_nobody_registers_it_anew(hos
     run(node.ready(&uid())).unwrap();
     node.remove_pod(&uid());
     settle(&node);
+    host.end(node);
+}
+
+/// A pod is gone before the volume that it alone had is; and another that uses the volume is nothing to wait for.
+fn a_pod_is_released_once_its_volume_is_unstaged_and_detached(host: &Host) {
+    let memory = Memory::new();
+    memory.attach();
+    let _driver = Driver::start(host, &memory);
+    let node = host.attaching_node();
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    memory.plan("NodeUnstageVolume", Fault::Refusal);
+    let mut changes = node.changes();
+    node.remove_pod(&uid());
+    run(node.gone(&uid())).unwrap();
+    let shown = run(node.show_pod(&uid())).unwrap();
+    let shown = shown.expect("its volume is still here, and so it is shown").status;
+    assert_eq!((shown.phase, shown.releasing.len()), (PodPhase::Releasing, 1));
+    let named = || {
+        let metadata = pod().metadata;
+        let shown =
+            run(node.show_pods_named(metadata.namespace.as_deref().unwrap(), metadata.name.as_deref().unwrap()));
+        shown.unwrap().into_iter().map(|it| it.status.phase).collect::<Vec<_>>()
+    };
+    assert_eq!(named(), [PodPhase::Releasing], "it is found by its name");
+    run(node.released(&uid())).unwrap();
+    assert_eq!(named(), []);
+    let calls = memory.calls();
+    assert_eq!(calls.last(), Some(&"ControllerUnpublishVolume"), "{calls:?}");
+    assert_eq!(run(node.show_pod(&uid())).unwrap(), None);
+    run(async { while changes.next().await.unwrap() != Change::VolumesReleased(uid()) {} });
+    host.end(node);
+}
+
+fn a_pod_is_not_released_while_another_volume_is_still_mounted(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = host.node();
+    node.complete();
+    let mut pod = pod();
+    let spec = pod.spec.as_mut().unwrap();
+    spec.volumes.as_mut().unwrap().push(of(&json!({"name": "memory", "emptyDir": {"medium": "Memory"}})));
+    let mounts = spec.containers[0].volume_mounts.as_mut().unwrap();
+    mounts.push(of(&json!({"name": "memory", "mountPath": "/memory"})));
+    node.add_pod(pod).unwrap();
+    let volumes = run(node.ready(&uid())).unwrap();
+    let memory_path = volumes.into_iter().find(|it| it.name.as_str() == "memory").unwrap().path.unwrap();
+    let open = std::fs::File::create(memory_path.join("open")).unwrap();
+    let mut changes = node.changes();
+    node.remove_pod(&uid());
+    // The other volume is unstaged, and nothing is known of it any more.
+    run(async {
+        while !memory.calls().contains(&"NodeUnstageVolume") || !volumes_of_driver(&node).await.is_empty() {
+            changes.next().await;
+        }
+    });
+    let shown = run(node.show_pod(&uid())).unwrap().expect("a volume of it is mounted").metadata;
+    assert_eq!((shown.namespace.as_deref(), shown.name.as_str()), (Some("default"), "app"));
+    drop(open);
+    run(node.retry(None, None)).unwrap();
+    run(async {
+        loop {
+            let change = changes.next().await.unwrap();
+            let shown = node.show_pod(&uid()).await.unwrap();
+            let name = shown.map(|it| it.metadata.name);
+            assert!(name.is_none_or(|it| it == "app"), "it keeps its name to the end");
+            if change == Change::VolumesReleased(uid()) {
+                break;
+            }
+        }
+    });
+    assert_eq!(run(node.show_pod(&uid())).unwrap(), None, "it is released when it is gone");
+    host.end(node);
+}
+
+async fn volumes_of_driver(node: &Node) -> Vec<String> {
+    node.show_driver(NAME).await.unwrap().map(|it| it.status.volumes).unwrap_or_default()
+}
+
+/// A dead driver is not taken for one that is well, and the one that takes its place is not taken for the dead one.
+fn a_driver_that_dies_is_unreachable_and_is_asked_anew_when_it_is_back(host: &Host) {
+    let memory = Memory::new();
+    let services = Driver::start_at(host, &memory, ["csi.sock", "unused.sock"]);
+    let _registrar = Driver::start_at(host, &memory, ["other.sock", "registry/scripted.sock"]);
+    let node = host.node();
+    node.complete();
+    let mut changes = node.changes();
+    run(async { while !matches!(changes.next().await, Some(Change::Driver { registered: true, .. })) {} });
+    let status = || run(node.show_driver(NAME)).unwrap().unwrap().status;
+    assert_eq!((status().unreachable_since, status().capabilities.len()), (None, 2));
+    drop(services);
+    run(async { while !matches!(changes.next().await, Some(Change::DriverUnreachable { .. })) {} });
+    assert!(status().registered && status().unreachable_since.is_some());
+    memory.can_nothing_more();
+    let _services = Driver::start_at(host, &memory, ["csi.sock", "unused.sock"]);
+    run(async { while !matches!(changes.next().await, Some(Change::DriverBack { .. })) {} });
+    assert_eq!((status().unreachable_since, status().capabilities), (None, Vec::new()));
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    assert_eq!(memory.calls(), ["NodePublishVolume"], "nothing is staged that it does not stage");
+    node.remove_pod(&uid());
+    run(node.released(&uid())).unwrap();
+    host.end(node);
+}
+
+/// The socket stays what it is where somebody else holds it, and nothing tells that another process is behind it.
+fn a_driver_that_is_replaced_while_nobody_looks_is_asked_before_it_is_called(host: &Host) {
+    let memory = Memory::new();
+    let services = Driver::start_at(host, &memory, ["real.sock", "unused.sock"]);
+    std::os::unix::fs::symlink(host.path("real.sock"), host.path("csi.sock")).unwrap();
+    let _registrar = Driver::start_at(host, &memory, ["other.sock", "registry/scripted.sock"]);
+    let node = host.node();
+    node.complete();
+    let mut changes = node.changes();
+    run(async { while !matches!(changes.next().await, Some(Change::Driver { registered: true, .. })) {} });
+    let asked = memory.questions().len();
+    drop(services);
+    memory.can_nothing_more();
+    let _services = Driver::start_at(host, &memory, ["real.sock", "unused.sock"]);
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    assert_eq!(memory.calls(), ["NodePublishVolume"], "it was asked before it was called");
+    assert!(memory.questions().len() > asked);
+    node.remove_pod(&uid());
+    run(node.released(&uid())).unwrap();
     host.end(node);
 }

@@ -8,7 +8,7 @@ use std::{
 use k8s_openapi::{api::core::v1::PersistentVolume, serde_json::json};
 use libtest_mimic::Trial;
 use windlass::csi::DriverSettings;
-use windlass_core::ids::PodUid;
+use windlass_core::{ids::PodUid, reason::Code};
 
 use crate::{
     driver::{Driver, Fault, Memory},
@@ -32,6 +32,9 @@ tests! {
     a_call_takes_no_longer_than_its_volume_says,
     no_more_calls_of_a_driver_run_at_a_time_than_is_set,
     calls_that_hang_have_no_thread_and_nothing_open,
+    a_driver_that_mounts_nothing_is_believed_only_if_that_is_set,
+    a_record_that_tells_of_another_volume_than_its_note_is_written_anew,
+    what_is_mounted_at_a_volumes_place_before_the_driver_was_asked_is_not_the_volume,
 }
 
 fn a_call_takes_no_longer_than_is_set_for_its_driver(host: &Host) {
@@ -86,7 +89,7 @@ fn no_more_calls_of_a_driver_run_at_a_time_than_is_set(host: &Host) {
     node.add_pod(pod_as("-2", "uid-2")).unwrap();
     run(async {
         loop {
-            let status = node.show_driver(NAME).await.unwrap().status;
+            let status = node.show_driver(NAME).await.unwrap().unwrap().status;
             if (status.operations_under_way, status.operations_waiting) == (1, 1) {
                 break;
             }
@@ -101,6 +104,84 @@ fn no_more_calls_of_a_driver_run_at_a_time_than_is_set(host: &Host) {
         run(node.ready(pod)).unwrap();
         node.remove_pod(pod);
     }
+    settle(&node);
+    host.end(node);
+}
+
+fn a_driver_that_mounts_nothing_is_believed_only_if_that_is_set(host: &Host) {
+    for unmounted_publish in [false, true] {
+        let memory = Memory::new();
+        let _driver = Driver::start(host, &memory);
+        let node = host.node_set(DriverSettings { unmounted_publish, ..DriverSettings::default() });
+        node.complete();
+        memory.plan("NodePublishVolume", Fault::Lie);
+        node.add_pod(pod()).unwrap();
+        let volumes = run(node.ready(&uid())).unwrap();
+        let path = volumes[0].path.clone().unwrap();
+        let tries = memory.calls().iter().filter(|it| **it == "NodePublishVolume").count();
+        assert_eq!((tries, path.is_dir()), (if unmounted_publish { 1 } else { 2 }, true));
+        node.remove_pod(&uid());
+        settle(&node);
+        assert!(!path.exists());
+        host.end(node);
+    }
+}
+
+fn a_record_that_tells_of_another_volume_than_its_note_is_written_anew(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = host.node_set(DriverSettings::default());
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    run(node.stop(PATIENCE)).unwrap();
+    let records = host.path("node/windlass/records");
+    let names = std::fs::read_dir(&records).unwrap().map(|it| it.unwrap().path());
+    let record = names.filter(|it| it.is_file()).find(|it| it.display().to_string().contains("kubernetes.io~csi"));
+    let record = record.unwrap();
+    let text = std::fs::read_to_string(&record).unwrap();
+    let changed = text.replace(&format!("{NAME}^"), &format!("{NAME}^other-"));
+    assert_ne!(changed, text);
+    std::fs::write(&record, changed).unwrap();
+
+    let node = host.node_set(DriverSettings::default());
+    node.add_pod(pod()).unwrap();
+    node.complete();
+    run(node.ready(&uid())).unwrap();
+    let ids = |text: &str| text.contains(&format!("{NAME}^other-"));
+    assert!(!ids(&std::fs::read_to_string(&record).unwrap()));
+    node.remove_pod(&uid());
+    settle(&node);
+    assert!(!record.exists());
+    host.end(node);
+}
+
+/// I-4: a driver would take it for its own work.
+fn what_is_mounted_at_a_volumes_place_before_the_driver_was_asked_is_not_the_volume(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = host.node_set(DriverSettings::default());
+    node.complete();
+    while !run(node.snapshot()).unwrap().synced {}
+    let target = host.path("node/pods/uid-1/volumes/kubernetes.io~csi/pv/mount");
+    std::fs::create_dir_all(&target).unwrap();
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("foreign", &target, "tmpfs", flags, None).unwrap();
+    let mut changes = node.changes();
+    node.add_pod(pod()).unwrap();
+    run(async {
+        loop {
+            let explained = node.explain(&uid()).await.unwrap();
+            if explained.iter().flat_map(|it| &it.reasons).any(|it| it.code == Code::InTheWay) {
+                break;
+            }
+            changes.next().await;
+        }
+    });
+    assert!(!memory.calls().contains(&"NodePublishVolume"));
+    rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    node.remove_pod(&uid());
     settle(&node);
     host.end(node);
 }
@@ -127,7 +208,7 @@ fn calls_that_hang_have_no_thread_and_nothing_open(host: &Host) {
         }
         pods.push(PodUid::from(uid.as_str()));
     }
-    let status = run(node.show_driver(NAME)).unwrap().status;
+    let status = run(node.show_driver(NAME)).unwrap().unwrap().status;
     assert_eq!((status.operations_under_way, status.operations_waiting), (COUNT as u64, 0));
     // A thread that has sent a call lets go of it a moment later.
     let began = Instant::now();

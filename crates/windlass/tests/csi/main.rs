@@ -6,6 +6,7 @@
 use libtest_mimic::{Arguments, Failed, Trial};
 
 mod calls;
+mod claims;
 mod controlled;
 mod driver;
 #[path = "../real/enter.rs"]
@@ -24,6 +25,7 @@ fn main() {
     arguments.test_threads = arguments.test_threads.or(Some(THREADS));
     let mut tests = Vec::new();
     calls::tests(&mut tests);
+    claims::tests(&mut tests);
     controlled::tests(&mut tests);
     life::tests(&mut tests);
     limits::tests(&mut tests);

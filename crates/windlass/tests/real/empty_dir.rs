@@ -12,7 +12,7 @@ use k8s_openapi::{
 };
 use windlass::{
     memory::Object,
-    plugin::{Failure, Left, What, mount_proof},
+    plugin::{Failure, Left, Made, What, mount_proof},
 };
 use windlass_core::operation::{Cause, Earlier, Obstacle};
 use windlass_linux::{
@@ -35,7 +35,7 @@ tests![
     the_content_of_a_volume_on_disk_goes_with_it_and_links_are_not_followed,
     a_mount_in_a_volume_on_disk_keeps_everything,
     a_foreign_mount_on_a_volume_is_not_touched,
-    a_foreign_tmpfs_over_a_volume_in_memory_is_not_touched,
+    a_foreign_tmpfs_over_or_in_place_of_a_volume_in_memory_is_not_touched,
     a_file_below_an_unmounted_mount_point_survives_and_is_named,
     what_is_held_open_is_told_and_goes_later,
     a_mount_in_a_volume_in_memory_is_named,
@@ -155,6 +155,13 @@ fn a_volume_in_memory_is_made_from_whatever_is_left_of_it(case: &Case) {
             case.tmpfs(VOLUME);
         }
         let before = case.mounted(VOLUME).map(|it| it.id);
+        if mount && !note {
+            // Neither a record nor a note tells of it, so it is somebody else's.
+            assert_eq!(obstacle(volume.publish(case, Earlier::Unknown)).0, Obstacle::InTheWay);
+            case.unmount(VOLUME);
+            volume.unpublish(case, None).unwrap();
+            continue;
+        }
         let made = volume.publish(case, Earlier::Unknown).unwrap();
         let after = case.mounted(VOLUME).unwrap();
         assert!(before.is_none_or(|it| it == after.id), "what is mounted stays");
@@ -163,6 +170,13 @@ fn a_volume_in_memory_is_made_from_whatever_is_left_of_it(case: &Case) {
         volume.unpublish(case, None).unwrap();
         assert!(!case.path(VOLUME).exists(), "{note} {directory} {mount}");
     }
+    // What was mounted when the process ended is known by what was recorded before that.
+    volume.publish(case, Earlier::Nothing).unwrap();
+    std::fs::remove_file(case.path(NOTE)).unwrap();
+    let before = case.mounted(VOLUME).unwrap();
+    assert_eq!(volume.publish(case, Earlier::Unknown).unwrap().proof, mount_proof(&before));
+    assert!(case.path(NOTE).exists(), "and it is finished");
+    volume.unpublish(case, None).unwrap();
     // Between a mount and its end, by hand: nobody else can write there.
     volume.publish(case, Earlier::Nothing).unwrap();
     case.unmount(VOLUME);
@@ -265,16 +279,27 @@ fn a_foreign_mount_on_a_volume_is_not_touched(case: &Case) {
     assert_eq!(case.read(&format!("{VOLUME}/file")), "contents");
 }
 
-fn a_foreign_tmpfs_over_a_volume_in_memory_is_not_touched(case: &Case) {
-    let volume = memory(case);
-    let made = volume.publish(case, Earlier::Nothing).unwrap();
-    case.tmpfs(VOLUME);
-    case.file(&format!("{VOLUME}/file"), "contents");
-    assert_eq!(obstacle(volume.unpublish(case, Some(&made))).0, Obstacle::InTheWay);
-    assert_eq!(case.read(&format!("{VOLUME}/file")), "contents");
-    case.unmount(VOLUME);
-    volume.unpublish(case, Some(&made)).unwrap();
-    assert_eq!(case.tree(), EMPTY);
+/// I-4.
+fn a_foreign_tmpfs_over_or_in_place_of_a_volume_in_memory_is_not_touched(case: &Case) {
+    for over in [true, false] {
+        let volume = memory(case);
+        let made = volume.publish(case, Earlier::Nothing).unwrap();
+        if !over {
+            case.unmount(VOLUME);
+        }
+        case.tmpfs(VOLUME);
+        case.file(&format!("{VOLUME}/file"), "contents");
+        assert_eq!(obstacle(volume.unpublish(case, Some(&made))).0, Obstacle::InTheWay);
+        for after in [Earlier::Unknown, Earlier::Success] {
+            assert_eq!(obstacle(volume.publish(case, after)).0, Obstacle::InTheWay);
+        }
+        assert_eq!(case.read(&format!("{VOLUME}/file")), "contents");
+        case.unmount(VOLUME);
+        assert_eq!(volume.publish(case, Earlier::Unknown).unwrap() == made, over);
+        let made = Made::mount(&case.mounted(VOLUME).unwrap());
+        volume.unpublish(case, Some(&made)).unwrap();
+        assert_eq!(case.tree(), EMPTY);
+    }
 }
 
 /// I-5.

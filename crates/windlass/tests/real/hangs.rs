@@ -10,12 +10,19 @@ use std::{
 };
 
 use k8s_openapi::serde_json::{Value, json};
-use rustix::fs::{Mode, OFlags};
-use windlass::{Node, node::StartError};
+use rustix::{
+    event::{EventfdFlags, PollFd, PollFlags},
+    fs::{Mode, OFlags},
+};
+use windlass::{
+    Node,
+    node::{Change, StartError},
+};
 use windlass_core::reason::Code;
 use windlass_linux::{
     mount::{self, Options},
     safe_path::Place,
+    workers::Limits,
 };
 
 use super::node::{end, pod, ready, run, start, start_at};
@@ -24,13 +31,16 @@ use crate::namespace::Case;
 crate::tests! {
     a_hung_host_path_holds_up_nobody_else_and_its_late_end_is_used,
     a_process_can_stop_and_start_while_something_hangs,
+    an_operation_that_waits_for_its_turn_is_queued_and_says_behind_how_many,
+    a_process_that_was_killed_while_it_hangs_does_not_keep_the_next_out,
+    a_process_that_ended_while_it_hangs_does_not_keep_the_next_out,
 }
 
 /// More than a lane runs at a time.
 const HUNG: usize = 20;
 
 /// A file system that answers nothing while the value lives, and only errors afterwards.
-struct Silent(#[expect(dead_code, reason = "held open")] rustix::fd::OwnedFd);
+struct Silent(rustix::fd::OwnedFd);
 
 fn silent(case: &Case, below: &str) -> Option<Silent> {
     let device = match rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
@@ -74,15 +84,17 @@ fn a_hung_host_path_holds_up_nobody_else_and_its_late_end_is_used(case: &Case) {
         "they are counted: {counts:?}"
     );
     for uid in &hung {
-        let codes: Vec<Code> = run(node.explain(uid))[0].reasons.iter().map(|it| it.code).collect();
-        assert_eq!(codes, [Code::Publishing], "{uid}");
+        let codes: Vec<Code> = run(node.explain(uid)).unwrap()[0].reasons.iter().map(|it| it.code).collect();
+        assert!(codes == [Code::Publishing] || codes == [Code::Queued], "{uid}: {codes:?}");
     }
     node.remove_pod(&good);
     run(node.gone(&good)).unwrap();
     // The server ends: all calls fail, late, and their results are used.
     drop(silent);
     while !hung.is_empty() {
-        hung.retain(|uid| !run(node.explain(uid))[0].reasons.iter().any(|it| it.code == Code::FileSystemBroken));
+        hung.retain(|uid| {
+            !run(node.explain(uid)).unwrap()[0].reasons.iter().any(|it| it.code == Code::FileSystemBroken)
+        });
         if !hung.is_empty() {
             run(changes.next());
         }
@@ -93,18 +105,32 @@ fn a_hung_host_path_holds_up_nobody_else_and_its_late_end_is_used(case: &Case) {
 /// Set for the copy of this program that ends while something hangs: where its node is, and what hangs.
 const NODE: &str = "WINDLASS_TEST_HUNG_NODE";
 
+/// How it is to end, if not by itself.
+const END: &str = "WINDLASS_TEST_HUNG_END";
+
 /// Lives the life that ends while something hangs, if this process is the one.
 pub(crate) fn lived() -> bool {
     let Some(root) = std::env::var_os(NODE).map(PathBuf::from) else { return false };
+    let end = std::env::var(END).unwrap_or_default();
     let node = start_at(&root);
     let hung = node.add_pod(pod("hung", &host(&root.join("silent")))).unwrap();
     let good = node.add_pod(pod("good", &healthy(&root))).unwrap();
     ready(&node, &good);
     let mut changes = node.changes();
-    while run(node.explain(&hung)).is_empty() {
+    while run(node.explain(&hung)).unwrap().is_empty() {
         run(changes.next());
     }
-    assert_eq!(run(node.stop(Duration::ZERO)), 1, "it says what still runs");
+    match end.as_str() {
+        "kill" => loop {
+            std::thread::park();
+        },
+        "stop" => {
+            assert_eq!(run(node.stop(Duration::ZERO)), Ok(1), "it says what still runs");
+            return true;
+        }
+        _ => {}
+    }
+    assert_eq!(run(node.stop(Duration::ZERO)), Ok(1), "it says what still runs");
     let again = Node::builder(root.join("node")).runtime_directory(root.join("run")).start();
     assert!(matches!(again, Err(StartError::InUse { .. })), "not in this process, where the call still works on it");
     true
@@ -126,7 +152,147 @@ fn a_process_can_stop_and_start_while_something_hangs(case: &Case) {
     assert_eq!(case.mounts_below("node"), mounts);
     let mut changes = node.changes();
     drop(silent);
-    while run(node.explain(&hung))[0].reasons.iter().all(|it| it.code != Code::FileSystemBroken) {
+    while run(node.explain(&hung)).unwrap()[0].reasons.iter().all(|it| it.code != Code::FileSystemBroken) {
+        run(changes.next());
+    }
+    end(node);
+}
+
+/// Answers the first request, and takes all others without an answer: whoever asks waits in the kernel, and cannot even be
+/// killed.
+struct Swallowing {
+    stop: rustix::fd::OwnedFd,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Swallowing {
+    fn begin(silent: &Silent) -> Self {
+        let device = silent.0.try_clone().unwrap();
+        rustix::fs::fcntl_setfl(&device, OFlags::NONBLOCK).unwrap();
+        let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let stopped = stop.try_clone().unwrap();
+        let thread = std::thread::spawn(move || {
+            let mut request = vec![0; 1 << 17];
+            let mut next = || loop {
+                let mut ready = [PollFd::new(&device, PollFlags::IN), PollFd::new(&stopped, PollFlags::IN)];
+                rustix::event::poll(&mut ready, None).unwrap();
+                if !ready[1].revents().is_empty() {
+                    return None;
+                }
+                if rustix::io::read(&device, &mut request).is_ok() {
+                    // The number of the request, in the header of each.
+                    return Some(<[u8; 8]>::try_from(&request[8..16]).unwrap());
+                }
+            };
+            let Some(first) = next() else { return };
+            // FUSE_INIT, with the least that the kernel takes.
+            let mut answer = [80_u32.to_ne_bytes(), 0_u32.to_ne_bytes()].concat();
+            answer.extend(first);
+            answer.extend([7_u32, 31, 0, 0, 0, 1 << 16].into_iter().flat_map(u32::to_ne_bytes));
+            answer.resize(80, 0);
+            rustix::io::write(&device, &answer).unwrap();
+            while next().is_some() {}
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Swallowing {
+    fn drop(&mut self) {
+        rustix::io::write(&self.stop, &1_u64.to_ne_bytes()).unwrap();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// A process hangs in the kernel, and ends in this way: the next one comes up at once (I-6, I-11).
+fn taken_over(case: &Case, how: &str) {
+    let Some(silent) = silent(case, "silent") else { return };
+    let swallowing = Swallowing::begin(&silent);
+    let child = Command::new("/proc/self/exe").env(NODE, case.path("")).env(END, how).spawn();
+    let mut child = child.expect("start a copy of this program");
+    // What hangs is noted after a moment, or when the process gives it up.
+    while !case.path("node/windlass/under-way.json").exists() {
+        std::thread::yield_now();
+    }
+    if how == "kill" {
+        child.kill().unwrap();
+    }
+    let builder = || Node::builder(case.path("node")).runtime_directory(case.path("run")).node_name("node-1");
+    let node = loop {
+        // The one before may be about to end by itself.
+        match builder().start() {
+            Ok(node) => break node,
+            Err(StartError::InUse { .. }) => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert!(child.try_wait().unwrap().is_none(), "it is still there");
+    let mut changes = node.changes_since_start().unwrap();
+    let told = Change::TookOver { process: child.id(), places: 1 };
+    run(async { while changes.next().await.unwrap() != told {} });
+    let third = builder().start();
+    assert!(matches!(third, Err(StartError::InUse { .. })), "two that live cannot both have it");
+
+    let mounts = case.mounts_below("node");
+    assert_eq!(mounts.len(), 1);
+    let hung = node.add_pod(pod("hung", &host(&case.path("silent")))).unwrap();
+    let good = node.add_pod(pod("good", &healthy(&case.path("")))).unwrap();
+    let new = node.add_pod(pod("new", &healthy(&case.path("")))).unwrap();
+    node.complete();
+    ready(&node, &good);
+    ready(&node, &new);
+    assert!(mounts.iter().all(|it| case.mounts_below("node").contains(it)), "running pods notice nothing");
+    let explained = run(node.explain(&hung)).unwrap();
+    let reason = explained[0].reasons.last().unwrap();
+    assert_eq!(reason.code, Code::Hung, "{explained:?}");
+    let by = format!("process {} of before still hangs in it", child.id());
+    assert!(reason.text.contains(&by), "{explained:?}");
+
+    // The server ends, so the call does, and the process with it: the volume's turn comes by itself.
+    drop(swallowing);
+    drop(silent);
+    child.wait().unwrap();
+    while run(node.explain(&hung)).unwrap()[0].reasons.iter().all(|it| it.code != Code::FileSystemBroken) {
+        run(changes.next());
+    }
+    end(node);
+}
+
+fn a_process_that_was_killed_while_it_hangs_does_not_keep_the_next_out(case: &Case) {
+    taken_over(case, "kill");
+}
+
+fn a_process_that_ended_while_it_hangs_does_not_keep_the_next_out(case: &Case) {
+    taken_over(case, "stop");
+}
+
+fn an_operation_that_waits_for_its_turn_is_queued_and_says_behind_how_many(case: &Case) {
+    let Some(silent) = silent(case, "silent") else { return };
+    let limits = Limits { at_once: 2, slow_after: Duration::MAX, ..Limits::default() };
+    let builder = Node::builder(case.path("node")).runtime_directory(case.path("run")).limits(limits);
+    let node = builder.start().unwrap();
+    node.complete();
+    let pods: Vec<_> =
+        (0..5).map(|it| node.add_pod(pod(&format!("hung-{it}"), &host(&case.path("silent")))).unwrap()).collect();
+    let mut changes = node.changes();
+    let first = |index: usize| run(node.explain(&pods[index])).unwrap().first().map(|it| it.reasons[0].clone());
+    // A thread takes a moment to begin.
+    while (0..5).any(|it| first(it).is_none_or(|first| it < 2 && first.code != Code::Publishing)) {
+        run(changes.next());
+    }
+    let reason = |index: usize| first(index).unwrap();
+    for (index, text) in [(2, "is the next to begin"), (3, "behind 1 other"), (4, "behind 2 others")] {
+        let reason = reason(index);
+        assert_eq!(reason.code, Code::Queued, "{reason:?}");
+        assert!(reason.text.ends_with(text), "{reason:?}");
+    }
+    let queued: Vec<_> = run(node.show_operations()).unwrap().iter().map(|it| it.status.queued_behind).collect();
+    assert_eq!(queued, [None, None, Some(0), Some(1), Some(2)]);
+    drop(silent);
+    let broken = |index: usize| {
+        run(node.explain(&pods[index])).unwrap()[0].reasons.iter().any(|it| it.code == Code::FileSystemBroken)
+    };
+    while !(0..5).all(broken) {
         run(changes.next());
     }
     end(node);

@@ -11,12 +11,21 @@ mod kills;
 mod local;
 mod namespace;
 mod node;
+mod readme;
 mod source;
 mod volume;
 
 /// The tests of each file.
-const PARTS: [fn(&mut Vec<Trial>); 7] =
-    [empty_dir::tests, host_path::tests, local::tests, node::tests, source::tests, hangs::tests, kills::tests];
+const PARTS: [fn(&mut Vec<Trial>); 8] = [
+    readme::tests,
+    empty_dir::tests,
+    host_path::tests,
+    local::tests,
+    node::tests,
+    source::tests,
+    hangs::tests,
+    kills::tests,
+];
 
 fn main() {
     if kills::lived() || hangs::lived() {

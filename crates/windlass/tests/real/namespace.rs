@@ -56,6 +56,7 @@ impl Case {
     /// A node whose root directory is below this one.
     fn at(directory: PathBuf) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let scene = Scene {
+            default_account: "".into(),
             layout: Layout::open(&directory.join("root"))?,
             watch: Watch::begin()?,
             objects: Arc::new(RwLock::new(Memory::new([1, 2]))),

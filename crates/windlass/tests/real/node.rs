@@ -2,25 +2,37 @@
 
 use std::{
     future::Future,
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     time::{Duration, SystemTime},
 };
 
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret},
+    api::core::v1::{self as api, ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret},
     serde_json::{self, Value, json},
 };
 use windlass::{
     Node,
-    node::{Change, StartError, Volume},
+    node::{Change, Ended, PodError, StartError, Volume, WaitError},
     objects::{Kind, Reference},
     token,
 };
-use windlass_core::{ids::PodUid, reason::Code};
+use windlass_core::{
+    ids::{PodUid, Time},
+    reason::Code,
+};
 
 use crate::namespace::Case;
 
 crate::tests! {
+    a_node_that_has_ended_says_so_to_everybody,
+    gone_is_after_the_last_directory,
+    what_failed_is_tried_at_once_when_somebody_says_so,
+    an_object_that_may_still_come_is_no_news_for_the_pods_owner,
+    what_was_in_the_way_and_is_unmounted_by_hand_is_tried_at_once,
+    a_pod_whose_directory_cannot_go_is_not_gone,
+    an_object_that_was_corrected_is_tried_at_once,
     the_volumes_of_a_pod_appear_and_go,
     a_changed_object_touches_exactly_the_volumes_that_use_it,
     a_missing_object_is_waited_for_and_then_used_at_once,
@@ -28,6 +40,8 @@ crate::tests! {
     a_volume_that_is_unmounted_by_hand_is_mounted_again,
     what_is_mounted_over_a_volume_is_not_handed_out,
     another_file_system_of_the_same_kind_is_not_taken_for_the_volume,
+    a_foreign_tmpfs_over_a_secret_is_neither_written_to_nor_handed_out,
+    scratch_space_whose_content_is_lost_says_so_over_a_restart,
     a_claim_that_cannot_be_looked_up_leaves_the_pod_its_volume,
     a_volume_that_is_named_twice_is_read_only_by_the_name_that_says_so,
     strange_things_in_the_directory_of_pods_are_told_and_left_alone,
@@ -35,6 +49,10 @@ crate::tests! {
     a_new_process_takes_away_what_nobody_wants_any_more,
     a_record_of_another_boot_proves_nothing,
     a_torn_record_is_told_and_the_volume_comes_right,
+    a_damaged_record_of_what_has_no_directory_heals,
+    a_record_that_tells_of_another_volume_heals,
+    what_somebody_still_has_is_held_back_if_that_is_wanted,
+    an_object_of_a_projected_volume_that_is_gone_keeps_all_of_it_as_it_is,
     two_processes_cannot_have_the_same_root,
     a_pod_that_cannot_be_is_refused_with_the_field_named,
     a_volume_whose_name_leads_elsewhere_is_refused_and_the_others_come,
@@ -112,7 +130,7 @@ fn path(volumes: &[Volume], name: &str) -> PathBuf {
 }
 
 pub(crate) fn end(node: Node) {
-    assert_eq!(run(node.stop(Duration::from_secs(30))), 0, "nothing runs any more");
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0), "nothing runs any more");
 }
 
 fn the_volumes_of_a_pod_appear_and_go(case: &Case) {
@@ -165,7 +183,7 @@ fn a_missing_object_is_waited_for_and_then_used_at_once(case: &Case) {
     let uid = node.add_pod(pod("a", &json!([{"name": "config", "configMap": {"name": "settings"}}]))).unwrap();
     let error = run(node.sync(&uid, Duration::from_millis(50))).unwrap_err();
     assert!(error.to_string().starts_with("unmounted volumes=[config], unattached volumes=[]"), "{error}");
-    let explained = run(node.explain(&uid));
+    let explained = run(node.explain(&uid)).unwrap();
     let codes: Vec<Code> = explained[0].reasons.iter().map(|it| it.code).collect();
     assert!(codes.contains(&Code::ObjectMissing), "{codes:?}");
     node.update_object(config("settings", "here"));
@@ -188,11 +206,11 @@ fn an_optional_object_that_is_given_late_after_a_restart_takes_nothing_away(case
     node.add_pod(pod("a", &volumes)).unwrap();
     ready(&node, &uid);
     // The refresh that the missing object asks for is tried, and refused.
-    loop {
-        match run(changes.next()) {
-            Some(Change::Event(event)) if event.message.contains("has not been told of yet") => break,
-            _ => {}
-        }
+    let refused = |it: &windlass::node::Explanation| {
+        it.reasons.iter().any(|it| it.attempts > 0 && it.text.contains("has not been told of yet"))
+    };
+    while !run(node.explain(&uid)).unwrap().iter().any(refused) {
+        run(changes.next());
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "one");
     node.complete();
@@ -233,7 +251,7 @@ fn what_is_mounted_over_a_volume_is_not_handed_out(case: &Case) {
     let mut changes = node.changes();
     case.tmpfs_at(&at);
     while !matches!(run(changes.next()), Some(Change::Volume { code, .. }) if code != Code::Mounted) {}
-    assert_eq!(run(node.volumes(&uid)), [], "I-4");
+    assert_eq!(run(node.volumes(&uid)).unwrap(), [], "I-4");
     rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).unwrap();
     assert_eq!(path(&ready(&node, &uid), "disk"), at);
     end(node);
@@ -253,8 +271,98 @@ fn another_file_system_of_the_same_kind_is_not_taken_for_the_volume(case: &Case)
     let node = start(case);
     node.update_object(secret("one"));
     node.add_pod(pod("a", &volumes)).unwrap();
+    await_code(&node, &uid, Code::InTheWay);
+    assert_eq!(run(node.volumes(&uid)).unwrap(), [], "it is not handed out");
+    assert_eq!(std::fs::read_dir(&at).unwrap().count(), 0, "nor written to (I-12)");
+    rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).unwrap();
     ready(&node, &uid);
-    assert_eq!(std::fs::read_to_string(at.join("key")).unwrap(), "one", "it is not handed out empty");
+    assert_eq!(std::fs::read_to_string(at.join("key")).unwrap(), "one");
+    end(node);
+}
+
+/// I-4, I-12.
+fn a_foreign_tmpfs_over_a_secret_is_neither_written_to_nor_handed_out(case: &Case) {
+    let node = start(case);
+    node.update_object(secret("one"));
+    let uid = node.add_pod(pod("a", &json!([{"name": "secret", "secret": {"secretName": "keys"}}]))).unwrap();
+    let before = ready(&node, &uid);
+    let at = path(&before, "secret");
+    case.tmpfs_at(&at);
+    await_code(&node, &uid, Code::InTheWay);
+    // Nor when the secret changes.
+    node.update_object(secret("two"));
+    await_code(&node, &uid, Code::InTheWay);
+    assert_eq!(run(node.volumes(&uid)).unwrap(), []);
+    assert_eq!(std::fs::read_dir(&at).unwrap().count(), 0);
+    rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).unwrap();
+    let after = ready(&node, &uid);
+    assert_eq!(after[0].proof, before[0].proof, "what lay below is the volume");
+    assert_eq!(std::fs::read_to_string(at.join("key")).unwrap(), "two");
+    end(node);
+}
+
+/// Waits until a pod's volume says this.
+fn await_code(node: &Node, uid: &PodUid, code: Code) {
+    let mut changes = node.changes();
+    let says = || run(node.explain(uid)).unwrap().iter().flat_map(|it| &it.reasons).any(|it| it.code == code);
+    while !says() {
+        run(changes.next());
+    }
+}
+
+/// I-7: what is lost is told, and is told for as long as the pod is here.
+fn scratch_space_whose_content_is_lost_says_so_over_a_restart(case: &Case) {
+    let volumes = json!([{"name": "disk", "emptyDir": {}}, {"name": "memory", "emptyDir": {"medium": "Memory"}}]);
+    let node = start(case);
+    let uid = node.add_pod(pod("a", &volumes)).unwrap();
+    let had = ready(&node, &uid);
+    let (disk, memory) = (path(&had, "disk"), path(&had, "memory"));
+    let lost = |node: &Node| -> Vec<String> {
+        let shown = run(node.show_pod(&uid)).unwrap().unwrap();
+        let conditions = shown.status.conditions.iter().filter(|it| it.kind == "VolumeContentLost").count();
+        let is_lost = |it: &&windlass::view::MountStatus| it.reasons.iter().any(|it| it.code == "ContentLost");
+        let names: Vec<_> = shown.status.volumes.iter().filter(is_lost).map(|it| it.volume.clone()).collect();
+        assert_eq!(conditions, usize::from(!names.is_empty()));
+        names
+    };
+    assert_eq!(lost(&node), [""; 0]);
+    let mut changes = node.changes();
+    let mut await_lost = |name: &str| loop {
+        match run(changes.next()) {
+            Some(Change::Event(event)) if event.reason == "VolumeContentLost" && event.message.contains(name) => break,
+            _ => {}
+        }
+    };
+    std::fs::write(memory.join("file"), "precious").unwrap();
+    rustix::mount::unmount(&memory, rustix::mount::UnmountFlags::DETACH).unwrap();
+    await_lost("\"memory\"");
+    ready(&node, &uid);
+    assert_eq!(lost(&node), ["memory"]);
+    end(node);
+    std::fs::remove_dir_all(&disk).unwrap();
+
+    let node = start(case);
+    node.add_pod(pod("a", &volumes)).unwrap();
+    node.complete();
+    ready(&node, &uid);
+    assert_eq!(lost(&node), ["disk", "memory"]);
+    end(node);
+    // As after a reboot, by which what was in memory is lost as it must be.
+    rustix::mount::unmount(&memory, rustix::mount::UnmountFlags::DETACH).unwrap();
+    for name in ["disk", "memory"] {
+        let record = case.path(&format!("node/windlass/records/a:volumes:kubernetes.io~empty-dir:{name}"));
+        let text = std::fs::read_to_string(&record).unwrap();
+        let mut value: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        value["boot"] = "another".into();
+        value["made"].as_object_mut().unwrap().remove("lost_at_seconds").unwrap();
+        std::fs::write(&record, value.to_string()).unwrap();
+    }
+
+    let node = start(case);
+    node.add_pod(pod("a", &volumes)).unwrap();
+    node.complete();
+    ready(&node, &uid);
+    assert_eq!(lost(&node), [""; 0]);
     end(node);
 }
 
@@ -283,7 +391,7 @@ fn a_claim_that_cannot_be_looked_up_leaves_the_pod_its_volume(case: &Case) {
     let before = ready(&node, &uid);
     assert_eq!(before.len(), 1);
     node.object_unavailable(&Reference::new(Kind::Claim, "default", "data"), "the API server is away");
-    assert_eq!(run(node.volumes(&uid)), before);
+    assert_eq!(run(node.volumes(&uid)).unwrap(), before);
     end(node);
 }
 
@@ -400,7 +508,7 @@ fn a_record_of_another_boot_proves_nothing(case: &Case) {
     std::fs::write(&record, value.to_string()).unwrap();
     let node = start(case);
     while !run(node.snapshot()).unwrap().synced {}
-    assert_eq!(run(node.volumes(&uid)), [], "it is uncertain");
+    assert_eq!(run(node.volumes(&uid)).unwrap(), [], "it is uncertain");
     node.add_pod(pod("a", &json!([{"name": "disk", "emptyDir": {}}]))).unwrap();
     assert_eq!(ready(&node, &uid).len(), 1);
     end(node);
@@ -415,7 +523,10 @@ fn a_torn_record_is_told_and_the_volume_comes_right(case: &Case) {
     end(node);
     let record = case.path("node/windlass/records/a:volumes:kubernetes.io~secret:secret");
     let text = std::fs::read(&record).unwrap();
-    std::fs::write(&record, &text[..text.len() / 2]).unwrap();
+    // The first line tells what was going to be mounted, and without the second it is still told.
+    let first = text.iter().position(|it| *it == b'\n').unwrap();
+    assert!(first + 1 < text.len());
+    std::fs::write(&record, &text[..first / 2]).unwrap();
     let node = start(case);
     let mut changes = node.changes_since_start().unwrap();
     node.update_object(secret("one"));
@@ -432,6 +543,127 @@ fn a_torn_record_is_told_and_the_volume_comes_right(case: &Case) {
         told |= matches!(&change, Change::Damaged { text } if text.contains("cannot be read"));
     }
     assert!(told);
+}
+
+fn a_damaged_record_of_what_has_no_directory_heals(case: &Case) {
+    let volumes = json!([{"name": "host", "hostPath": {"path": "/"}}]);
+    let record = case.path("node/windlass/records/a:volumes:kubernetes.io~host-path:host");
+    let node = start(case);
+    let uid = node.add_pod(pod("a", &volumes)).unwrap();
+    ready(&node, &uid);
+    end(node);
+    let good = std::fs::read(&record).unwrap();
+    for damage in [&good[..good.len() / 2], b"{}", b"[1, 2]", b"\xff\xfe", b"\n\n"] {
+        // The pod is still wanted: it is made again, and its record with it.
+        std::fs::write(&record, damage).unwrap();
+        let node = start(case);
+        node.add_pod(pod("a", &volumes)).unwrap();
+        node.complete();
+        ready(&node, &uid);
+        end(node);
+        assert_eq!(std::fs::read(&record).unwrap(), good);
+        // It is not: its record goes with it.
+        std::fs::write(&record, damage).unwrap();
+        let node = start(case);
+        node.complete();
+        run(node.gone(&uid)).unwrap();
+        end(node);
+        assert!(!record.exists(), "{damage:?}");
+    }
+}
+
+fn a_record_that_tells_of_another_volume_heals(case: &Case) {
+    let volumes = json!([{"name": "disk", "emptyDir": {}}, {"name": "memory", "emptyDir": {"medium": "Memory"}}]);
+    let node = start(case);
+    let uid = node.add_pod(pod("a", &volumes)).unwrap();
+    let had = ready(&node, &uid);
+    for name in ["disk", "memory"] {
+        std::fs::write(path(&had, name).join("file"), "precious").unwrap();
+    }
+    end(node);
+    for name in ["disk", "memory"] {
+        let record = case.path(&format!("node/windlass/records/a:volumes:kubernetes.io~empty-dir:{name}"));
+        let text = std::fs::read_to_string(&record).unwrap();
+        let changed = text.replace(&format!("kubernetes.io/empty-dir/a-{name}"), "kubernetes.io/empty-dir/b-other");
+        assert_ne!(changed, text);
+        std::fs::write(&record, changed).unwrap();
+    }
+    let node = start(case);
+    let mut changes = node.changes_since_start().unwrap();
+    node.add_pod(pod("a", &volumes)).unwrap();
+    node.complete();
+    let has = ready(&node, &uid);
+    for name in ["disk", "memory"] {
+        assert_eq!(std::fs::read_to_string(path(&has, name).join("file")).unwrap(), "precious");
+    }
+    end(node);
+    let mut told = 0;
+    while let Some(change) = run(changes.next()) {
+        told += usize::from(matches!(&change, Change::Damaged { text } if text.contains("does not belong there")));
+    }
+    assert_eq!(told, 2);
+}
+
+/// P-123: all sources are there, or nothing is written.
+fn an_object_of_a_projected_volume_that_is_gone_keeps_all_of_it_as_it_is(case: &Case) {
+    let node = start(case);
+    node.update_object(config("one", "1"));
+    node.update_object(config("two", "1"));
+    let source = |name: &str| json!({"configMap": {"name": name, "items": [{"key": "key", "path": name}]}});
+    let volumes = json!([{"name": "all", "projected": {"sources": [source("one"), source("two")]}}]);
+    let uid = node.add_pod(pod("a", &volumes)).unwrap();
+    let at = path(&ready(&node, &uid), "all");
+    node.complete();
+    node.remove_object(&Reference::new(Kind::ConfigMap, "default", "one"));
+    node.update_object(config("two", "2"));
+    await_code(&node, &uid, Code::ObjectMissing);
+    let read = |name: &str| std::fs::read_to_string(at.join(name)).unwrap();
+    assert_eq!((read("one"), read("two")), ("1".into(), "1".into()));
+    node.update_object(config("one", "2"));
+    let mut changes = node.changes();
+    while (read("one"), read("two")) != ("2".into(), "2".into()) {
+        run(changes.next());
+    }
+    end(node);
+}
+
+/// I-1: what a container has is not emptied under it.
+fn what_somebody_still_has_is_held_back_if_that_is_wanted(case: &Case) {
+    let builder = Node::builder(case.path("node")).runtime_directory(case.path("run"));
+    let node = builder.hold_while_in_use(true).start().unwrap();
+    node.complete();
+    let volumes = json!([{"name": "disk", "emptyDir": {}}, {"name": "memory", "emptyDir": {"medium": "Memory"}}]);
+    for name in ["disk", "memory"] {
+        let uid = node.add_pod(pod(name, &volumes)).unwrap();
+        let at = path(&ready(&node, &uid), name);
+        std::fs::write(at.join("file"), "precious").unwrap();
+        let inside = case.directory("inside");
+        // As a container: in a mount namespace of its own, under another name.
+        let script = r#"mount --bind "$1" "$2" && echo ready && read end"#;
+        let mut container = Command::new("unshare");
+        container.args(["--mount", "sh", "-c", script, "sh"]).args([&at, &inside]);
+        let mut container = container.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(container.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        let mut changes = node.changes();
+        node.remove_pod(&uid);
+        let named = format!("process {} (sh) has {}", container.id(), inside.display());
+        let is_held = || {
+            let snapshot = run(node.snapshot()).unwrap();
+            let mut reasons = snapshot.volumes.iter().flat_map(|it| it.mounts.iter().flat_map(|it| &it.reasons));
+            reasons.any(|it| it.code == Code::HeldOpen && it.text.contains(&named))
+        };
+        while !is_held() {
+            run(changes.next());
+        }
+        assert_eq!(std::fs::read_to_string(at.join("file")).unwrap(), "precious");
+        drop(container.stdin.take());
+        container.wait().unwrap();
+        run(node.gone(&uid)).unwrap();
+        assert!(!at.exists());
+    }
+    end(node);
 }
 
 fn two_processes_cannot_have_the_same_root(case: &Case) {
@@ -476,7 +708,7 @@ fn a_volume_whose_name_leads_elsewhere_is_refused_and_the_others_come(case: &Cas
     let mut changes = node.changes();
     let mut refused = std::collections::BTreeSet::new();
     while refused.len() < 8 {
-        for it in run(node.explain(&uid)) {
+        for it in run(node.explain(&uid)).unwrap() {
             if it.reasons.iter().any(|it| it.code == Code::InputInvalid) {
                 refused.insert(it.volume.to_string());
             }
@@ -485,7 +717,7 @@ fn a_volume_whose_name_leads_elsewhere_is_refused_and_the_others_come(case: &Cas
             run(changes.next());
         }
     }
-    let names: Vec<String> = run(node.volumes(&uid)).iter().map(|it| it.name.to_string()).collect();
+    let names: Vec<String> = run(node.volumes(&uid)).unwrap().iter().map(|it| it.name.to_string()).collect();
     assert!(names.is_empty() || names == ["good"], "{names:?}");
     end(node);
 }
@@ -497,7 +729,7 @@ fn a_token_waits_for_a_provider_with_its_own_reason(case: &Case) {
     let uid = node.add_pod(pod("a", &token)).unwrap();
     let mut changes = node.changes();
     loop {
-        let explained = run(node.explain(&uid));
+        let explained = run(node.explain(&uid)).unwrap();
         if explained.iter().flat_map(|it| &it.reasons).any(|it| it.code == Code::TokenMissing) {
             break;
         }
@@ -617,5 +849,207 @@ fn a_key_that_cannot_be_seen_is_told(case: &Case) {
             other => assert!(other.is_some()),
         }
     }
+    end(node);
+}
+
+/// Neither an engine that broke off nor one that was stopped looks like an empty node.
+fn a_node_that_has_ended_says_so_to_everybody(case: &Case) {
+    let node = start(case);
+    node.complete();
+    let uid = node.add_pod(pod("a", &json!([{"name": "memory", "emptyDir": {"medium": "Memory"}}]))).unwrap();
+    ready(&node, &uid);
+    let mounts = case.mounts_below("node");
+    let (mut changes, waiting) = (node.changes(), node.clone());
+    let waits = std::thread::spawn(move || run(waiting.gone(&uid)));
+    node.break_engine("on purpose");
+    let ended = Ended::Broken { text: "on purpose".into() };
+    assert_eq!(run(node.ended()), ended);
+    assert_eq!(waits.join().unwrap(), Err(WaitError::Ended(ended.clone())));
+    run(async { while changes.next().await.is_some() {} });
+    everybody_is_told(&node, &ended);
+    assert_eq!(run(node.clone().stop(Duration::from_secs(30))), Err(ended));
+    drop(node);
+    assert_eq!(case.mounts_below("node"), mounts, "volumes stay mounted");
+
+    let node = start(case);
+    let uid = node.add_pod(pod("a", &json!([{"name": "memory", "emptyDir": {"medium": "Memory"}}]))).unwrap();
+    ready(&node, &uid);
+    assert_eq!(case.mounts_below("node"), mounts, "and are taken over");
+    assert_eq!(run(node.clone().stop(Duration::from_secs(30))), Ok(0));
+    everybody_is_told(&node, &Ended::Stopped);
+}
+
+fn everybody_is_told(node: &Node, ended: &Ended) {
+    let uid = PodUid::from("pod-a");
+    assert_eq!(node.check().as_ref(), Err(ended));
+    assert_eq!(run(node.ping()).as_ref(), Err(ended));
+    assert_eq!(node.add_pod(pod("b", &json!([]))), Err(PodError::Ended(ended.clone())));
+    let waited = Err(WaitError::Ended(ended.clone()));
+    assert_eq!(run(node.ready(&uid)), waited);
+    assert_eq!(run(node.sync(&uid, Duration::ZERO)), waited);
+    assert_eq!(run(node.gone(&uid)), Err(WaitError::Ended(ended.clone())));
+    assert_eq!(run(node.volumes(&uid)).as_ref(), Err(ended));
+    assert_eq!(run(node.groups(&uid)).as_ref(), Err(ended));
+    assert_eq!(run(node.status(&uid)).as_ref(), Err(ended));
+    assert_eq!(run(node.explain(&uid)).as_ref(), Err(ended));
+    assert_eq!(run(node.statistics(&uid)).as_ref(), Err(ended));
+    assert_eq!(run(node.show_pods()).as_ref(), Err(ended));
+    assert_eq!(run(node.show_volumes()).as_ref(), Err(ended));
+    assert_eq!(run(node.show_drivers()).as_ref(), Err(ended));
+    assert_eq!(run(node.show_operations()).as_ref(), Err(ended));
+    assert_eq!(run(node.volumes_in_use()).as_ref(), Err(ended));
+    assert_eq!(run(node.snapshot()).as_ref().err(), Some(ended));
+    assert_eq!(run(node.changes().next()), None);
+}
+
+/// What failed with the old object does not wait for the end of its back-off.
+fn an_object_that_was_corrected_is_tried_at_once(case: &Case) {
+    let node = start(case);
+    node.complete();
+    let volume = |path: &Path| -> PersistentVolume {
+        let claim = json!({"namespace": "default", "name": "data", "uid": "c"});
+        let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"]}]}]}});
+        let spec = json!({
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": claim,
+            "local": {"path": path}, "nodeAffinity": affinity,
+        });
+        serde_json::from_value(json!({"metadata": {"name": "pv"}, "spec": spec})).unwrap()
+    };
+    let claim: PersistentVolumeClaim = serde_json::from_value(json!({
+        "metadata": {"namespace": "default", "name": "data", "uid": "c"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": "pv", "resources": {"requests": {"storage": "1Gi"}}},
+        "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
+    }))
+    .unwrap();
+    let labels = json!({"kubernetes.io/hostname": "node-1"});
+    let this: api::Node = serde_json::from_value(json!({"metadata": {"name": "node-1", "labels": labels}})).unwrap();
+    node.update_object(this);
+    node.update_object(claim);
+    node.update_object(volume(&case.path("typo")));
+    case.directory("right");
+    let uid =
+        node.add_pod(pod("a", &json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]))).unwrap();
+    let next_try = backing_off(&node, &uid);
+    node.update_object(volume(&case.path("right")));
+    ready(&node, &uid);
+    let now = run(node.snapshot()).unwrap().now;
+    assert!(now < next_try, "it was {now:?} when it was there, and would have been tried at {next_try:?}");
+    end(node);
+}
+
+/// Waits until a volume of the pod has failed so often that the next try is some seconds away; says when that is.
+fn backing_off(node: &Node, uid: &PodUid) -> Time {
+    let mut changes = node.changes();
+    loop {
+        let explained = run(node.explain(uid)).unwrap();
+        let mut reasons = explained.iter().flat_map(|it| &it.reasons);
+        match reasons.find(|it| it.attempts >= 4 && it.next_try.is_some()) {
+            Some(reason) => return reason.next_try.unwrap(),
+            None => drop(run(changes.next())),
+        }
+    }
+}
+
+/// The kernel tells of it, so nobody need wait for the end of a back-off.
+fn what_was_in_the_way_and_is_unmounted_by_hand_is_tried_at_once(case: &Case) {
+    let place = case.directory("node/pods/a/volumes/kubernetes.io~empty-dir/disk");
+    case.tmpfs_at(&place);
+    let node = start(case);
+    let uid = node.add_pod(pod("a", &json!([{"name": "disk", "emptyDir": {}}]))).unwrap();
+    let next_try = backing_off(&node, &uid);
+    unmount(&place);
+    ready(&node, &uid);
+    let now = run(node.snapshot()).unwrap().now;
+    assert!(now < next_try, "it was {now:?} when it was there, and would have been tried at {next_try:?}");
+    end(node);
+}
+
+fn unmount(path: &Path) {
+    rustix::mount::unmount(path, rustix::mount::UnmountFlags::empty()).unwrap();
+}
+
+/// Whoever is told that a pod is gone may make another one there, or hand the disk on.
+fn gone_is_after_the_last_directory(case: &Case) {
+    let node = start(case);
+    node.complete();
+    node.update_object(config("settings", "one"));
+    node.update_object(secret("hunter2"));
+    for round in 0..20 {
+        let uid = node.add_pod(pod(&format!("pod-{round}"), &all_kinds())).unwrap();
+        ready(&node, &uid);
+        let mut changes = node.changes();
+        node.remove_pod(&uid);
+        if round % 2 == 0 {
+            run(node.gone(&uid)).unwrap();
+        } else {
+            run(async { while changes.next().await.unwrap() != Change::PodReleased(uid.clone()) {} });
+        }
+        assert!(!case.path(&format!("node/pods/{uid}")).exists(), "{uid} is gone, and its directory is not");
+        assert_eq!(run(node.show_pod(&uid)).unwrap(), None);
+        run(node.released(&uid)).unwrap();
+    }
+    let records = std::fs::read_dir(case.path("node/windlass/records")).unwrap().map(|it| it.unwrap().path());
+    let records: Vec<PathBuf> = records.filter(|it| it.is_file()).collect();
+    assert!(records.is_empty(), "nor is any record left: {records:?}");
+    end(node);
+}
+
+fn a_pod_whose_directory_cannot_go_is_not_gone(case: &Case) {
+    let node = start(case);
+    node.complete();
+    let uid = node.add_pod(pod("a", &json!([{"name": "disk", "emptyDir": {}}]))).unwrap();
+    ready(&node, &uid);
+    case.file(&format!("node/pods/{uid}/of-somebody-else"), "kept");
+    node.remove_pod(&uid);
+    let gone = run(node.gone(&uid));
+    let Err(WaitError::Leftover { text }) = &gone else { panic!("{gone:?}") };
+    assert!(text.contains("of-somebody-else"), "{text}");
+    end(node);
+}
+
+fn what_failed_is_tried_at_once_when_somebody_says_so(case: &Case) {
+    let node = start(case);
+    node.complete();
+    let host = |name: &str| json!({"name": name, "hostPath": {"path": case.path(name), "type": "Directory"}});
+    let uid = node.add_pod(pod("a", &json!([host("one"), host("two"), {"name": "disk", "emptyDir": {}}]))).unwrap();
+    let next_try = backing_off(&node, &uid);
+    case.directory("one");
+    let retried = run(node.retry(Some(&uid), Some("one"))).unwrap();
+    assert_eq!(retried.iter().map(|it| it.what.as_str()).collect::<Vec<_>>(), ["pod default/a, volume one"]);
+    assert!(retried[0].attempts >= 3, "{retried:?}");
+    assert_eq!(run(node.retry(Some(&uid), Some("disk"))).unwrap(), [], "nothing of it failed");
+    assert_eq!(run(node.retry(Some(&"nobody".into()), None)).unwrap(), []);
+    case.directory("two");
+    let retried = run(node.retry(None, None)).unwrap();
+    assert!(retried.iter().any(|it| it.what == "pod default/a, volume two"), "{retried:?}");
+    assert_eq!(ready(&node, &uid).len(), 3);
+    let now = run(node.snapshot()).unwrap().now;
+    assert!(now < next_try, "it was {now:?} when it was there, and would have been tried at {next_try:?}");
+    end(node);
+}
+
+/// An embedding program gives objects one by one; that one is not there yet is nobody's concern before all were given.
+fn an_object_that_may_still_come_is_no_news_for_the_pods_owner(case: &Case) {
+    let node = start(case);
+    let mut changes = node.changes();
+    let volumes =
+        json!([{"name": "late", "configMap": {"name": "late"}}, {"name": "absent", "configMap": {"name": "no"}}]);
+    let uid = node.add_pod(pod("a", &volumes)).unwrap();
+    let mut told = Vec::new();
+    // Both have failed.
+    while run(node.explain(&uid)).unwrap().iter().filter(|it| it.reasons.iter().any(|it| it.attempts > 0)).count() < 2 {
+        told.extend(run(changes.next()));
+    }
+    node.update_object(config("late", "one"));
+    node.complete();
+    let warning = loop {
+        match run(changes.next()).unwrap() {
+            Change::Event(event) => break event,
+            other => told.push(other),
+        }
+    };
+    assert!(!told.iter().any(|it| matches!(it, Change::Event(_))), "{told:?}");
+    assert!(warning.message.contains("\"no\" not found"), "{}", warning.message);
     end(node);
 }

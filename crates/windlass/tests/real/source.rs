@@ -1,6 +1,14 @@
 //! A directory of manifests in, mounted volumes out.
 
-use windlass::{Node, node::Change, source::directory::Directory};
+use std::time::Duration;
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+use windlass::{
+    Node,
+    node::Change,
+    source::directory::{Config, Directory, Summary},
+    view::Severity,
+};
 use windlass_core::ids::PodUid;
 
 use super::node::{end, ready, run, start};
@@ -9,6 +17,8 @@ use crate::namespace::Case;
 crate::tests! {
     volumes_follow_the_manifests_of_a_directory,
     a_manifest_that_is_broken_at_the_start_keeps_what_an_earlier_life_mounted,
+    manifests_that_are_unmounted_or_covered_take_no_volume_away,
+    manifests_that_are_cut_take_no_volume_away,
 }
 
 fn settings(value: &str) -> String {
@@ -25,7 +35,7 @@ fn pod(name: &str) -> String {
 
 fn uid(source: &Directory, name: &str) -> PodUid {
     let summary = source.summary().borrow().clone();
-    summary.pods.iter().find(|(pod, _)| pod == name).unwrap().1.clone()
+    summary.pods.iter().find(|it| it.name == name).unwrap().uid.clone()
 }
 
 fn watch(case: &Case, node: &Node) -> Directory {
@@ -51,7 +61,7 @@ fn volumes_follow_the_manifests_of_a_directory(case: &Case) {
     case.file("manifests/pods/web.yaml", &pod("web")[..60]);
     let mut summary = source.summary();
     run(summary.wait_for(|it| !it.problems.is_empty())).unwrap();
-    assert_eq!(run(node.volumes(&web)).len(), 2);
+    assert_eq!(run(node.volumes(&web)).unwrap().len(), 2);
 
     std::fs::remove_file(case.path("manifests/pods/web.yaml")).unwrap();
     run(node.gone(&web)).unwrap();
@@ -77,7 +87,8 @@ fn a_manifest_that_is_broken_at_the_start_keeps_what_an_earlier_life_mounted(cas
     case.file("manifests/web.yaml", "kind: [");
     let node = start(case);
     let mut changes = node.changes_since_start().unwrap();
-    let source = watch(case, &node);
+    let config = Config { orphan_delay: Duration::ZERO, ..Config::default() };
+    let source = Directory::watch_with(&case.path("manifests"), &node, config).unwrap();
     run(node.snapshot()).unwrap();
     assert_eq!(case.mounts_below("node").len(), 2, "whose they are is not known");
     case.file("manifests/web.yaml", &pod("web"));
@@ -90,6 +101,60 @@ fn a_manifest_that_is_broken_at_the_start_keeps_what_an_earlier_life_mounted(cas
     assert_eq!(uid(&source, "default/web"), web, "it is still the same pod");
     assert_eq!(ready(&node, &web).len(), 2);
     assert_eq!(case.mounts_below("node").len(), 1);
+    drop(source);
+    end(node);
+}
+
+/// I-1. Neither when something happens at their source, nor when somebody has all read again.
+fn manifests_that_are_unmounted_or_covered_take_no_volume_away(case: &Case) {
+    case.file("source/settings.yaml", &settings("one"));
+    case.file("source/pods/web.yaml", &pod("web"));
+    std::fs::create_dir(case.path("manifests")).unwrap();
+    mount_bind(case.path("source"), case.path("manifests")).unwrap();
+    let node = start(case);
+    let source = watch(case, &node);
+    let web = uid(&source, "default/web");
+    let memory = ready(&node, &web).into_iter().find(|it| it.name.as_str() == "memory").unwrap().path.unwrap();
+    std::fs::write(memory.join("canary"), "alive").unwrap();
+    let mut summary = source.summary();
+    let lost = |it: &Summary| it.problems.iter().any(|it| it.message.starts_with("another file system is there"));
+
+    unmount(case.path("manifests"), UnmountFlags::DETACH).unwrap();
+    case.file("source/pods/other.yaml", &pod("other"));
+    run(summary.wait_for(lost)).unwrap();
+    source.reread();
+    mount("tests", case.path("manifests"), "tmpfs", MountFlags::empty(), None).unwrap();
+    source.reread();
+    case.file("manifests/last.yaml", &settings("two").replace("settings", "last"));
+    source.reread();
+    unmount(case.path("manifests"), UnmountFlags::DETACH).unwrap();
+    mount_bind(case.path("source"), case.path("manifests")).unwrap();
+    run(summary.wait_for(|it| it.problems.is_empty())).unwrap();
+    ready(&node, &uid(&source, "default/other"));
+    assert_eq!(std::fs::read_to_string(memory.join("canary")).unwrap(), "alive");
+    assert_eq!(uid(&source, "default/web"), web);
+    drop(source);
+    end(node);
+}
+
+/// I-1.
+fn manifests_that_are_cut_take_no_volume_away(case: &Case) {
+    let whole = format!("{}---\n{}", settings("one"), pod("web"));
+    case.file("manifests/all.yaml", &whole);
+    let node = start(case);
+    let source = watch(case, &node);
+    let web = uid(&source, "default/web");
+    let memory = ready(&node, &web).into_iter().find(|it| it.name.as_str() == "memory").unwrap().path.unwrap();
+    std::fs::write(memory.join("canary"), "alive").unwrap();
+    let mut summary = source.summary();
+    let cut = whole.find("  - name: memory").unwrap();
+    for text in ["", &settings("one"), &whole[..cut], &whole.replace("kind: Pod", "kind: Pods")] {
+        case.file("manifests/all.yaml", text);
+        run(summary.wait_for(|it| it.problems.iter().any(|it| it.severity == Severity::Error))).unwrap();
+        case.file("manifests/all.yaml", &whole);
+        run(summary.wait_for(|it| it.problems.is_empty())).unwrap();
+        assert_eq!(std::fs::read_to_string(memory.join("canary")).unwrap(), "alive", "{text}");
+    }
     drop(source);
     end(node);
 }

@@ -1,6 +1,6 @@
 //! One volume of one pod, as the engine would have it made and taken away.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use k8s_openapi::{
     api::core::v1::Pod,
@@ -31,6 +31,8 @@ pub(crate) struct Volume {
     uid: PodUid,
     access: Access,
     kind: Kind,
+    /// What a record would say is going to be mounted.
+    recorded: Mutex<Option<Made>>,
 }
 
 impl Volume {
@@ -69,6 +71,7 @@ impl Volume {
             uid,
             access: used.access,
             kind: detail.kind,
+            recorded: Mutex::default(),
             want: Want::new(&Arc::new(pod), &Arc::new(detail), &objects, "node-1"),
         }
     }
@@ -78,16 +81,37 @@ impl Volume {
     }
 
     pub(crate) fn publish(&self, case: &Case, after: Earlier) -> Result<Made, Failure> {
-        let Self { spec, slot, want, uid, access, kind: _ } = self;
+        let Self { spec, slot, want, uid, access, .. } = self;
         let home = &case.scene.layout.home(&slot.pod);
-        let task = Publish { spec, slot, home, uid, want, access: *access, after, label: None };
+        let made = self.recorded.lock().unwrap().clone();
+        let intend = |made: &Made| {
+            *self.recorded.lock().unwrap() = Some(made.clone());
+            Ok(())
+        };
+        let task = Publish {
+            spec,
+            slot,
+            home,
+            uid,
+            want,
+            access: *access,
+            after,
+            label: None,
+            made: made.as_ref(),
+            intend: &intend,
+        };
         now(self.plugin().publish(&case.scene, &task))
+    }
+
+    /// As if there were no record any more.
+    pub(crate) fn forget(&self) {
+        *self.recorded.lock().unwrap() = None;
     }
 
     pub(crate) fn unpublish(&self, case: &Case, made: Option<&Made>) -> Result<(), Failure> {
         let Self { spec, slot, .. } = self;
         let home = &case.scene.layout.home(&slot.pod);
         let task = Unpublish { spec, slot, home, made, recorded: made.is_some() };
-        now(self.plugin().unpublish(&case.scene, &task))
+        now(self.plugin().unpublish(&case.scene, &task)).inspect(|()| self.forget())
     }
 }

@@ -51,6 +51,11 @@ pub(super) async fn ask(socket: &Path, method: &str, path: &str) -> Answer {
     Answer { code: parts.status, headers: parts.headers, text: String::from_utf8(text.into()).unwrap() }
 }
 
+/// How a request that may have no end is answered.
+pub(super) async fn status(socket: &Path, path: &str) -> StatusCode {
+    open(socket, "GET", path).await.status()
+}
+
 /// A watch that is read line by line.
 pub(super) struct Watch {
     body: Incoming,

@@ -5,10 +5,11 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass::view::{
-    self, Awaited, Condition, ConditionStatus, ContainerDevice, ContainerMount, ContainerMounts, ContainersStatus,
-    Counts, DriverSettings, DriverStatus, EventStatus, GivenVolume, List, Metadata, MissingMount, MountStatus,
-    NodeStatus, Object, OperationStatus, PodPhase, PodStatisticsStatus, PodStatus, Problem, Reason, Severity, Usage,
-    VolumeCondition, VolumeStatistics, VolumeStatus, VolumeUser, WatchEvent, WatchKind,
+    self, Awaited, ClaimDeletionStatus, ClaimPhase, ClaimStatus, Condition, ConditionStatus, ContainerDevice,
+    ContainerMount, ContainerMounts, ContainersStatus, Counts, DriverSettings, DriverStatus, EventStatus, GivenVolume,
+    List, Metadata, MissingMount, MountStatus, NodeStatus, Object, OperationStatus, PodPhase, PodStatisticsStatus,
+    PodStatus, Problem, Reason, Severity, Usage, VolumeCondition, VolumeStatistics, VolumeStatus, VolumeUser,
+    WatchEvent, WatchKind,
 };
 use windlass_core::reason::Code;
 
@@ -141,6 +142,20 @@ fn the_codes_of_the_document_are_those_of_the_engine() {
 }
 
 #[test]
+fn the_guide_has_every_path_and_what_can_be_done_there() {
+    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
+    for (path, methods) in document()["paths"].as_object().unwrap() {
+        // What is not below a namespace is found by its UID.
+        let path = path.strip_prefix(BASE).unwrap_or(path).replacen("/pods/{name}", "/pods/{uid}", 1);
+        let path = path.replace("{namespace}/pods/{uid}", "{namespace}/pods/{name}");
+        for method in methods.as_object().unwrap().keys().map(|it| it.to_uppercase()) {
+            let told = if method == "GET" { format!("`{path}`") } else { format!("`{method} {path}`") };
+            assert!(path.is_empty() || guide.contains(&told), "{told}");
+        }
+    }
+}
+
+#[test]
 fn what_discovery_tells_is_in_the_document() {
     let document = document();
     with_server(async move |case| {
@@ -177,6 +192,7 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
             since: now,
             attempts: 3,
             next_try: Some(now),
+            goes_at: Some(now),
             waits_on: Some(Awaited { kind: "Object".into(), name: Some("Secret default/keys".into()) }),
         }]
     };
@@ -190,11 +206,19 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
         state: Code::BackingOff.to_string(),
         since: now,
         mounted: false,
+        stale: true,
         path: Some("/pods".into()),
         reasons: reasons(),
     };
     let pod = || {
-        let status = PodStatus { phase: PodPhase::Wanted, conditions: conditions(), volumes: vec![mount()] };
+        let status = PodStatus {
+            phase: PodPhase::Wanted,
+            releasing: vec!["v".into()],
+            first_seen: Some(now),
+            conditions: conditions(),
+            goes_at: Some(now),
+            volumes: vec![mount()],
+        };
         Object::new("Pod", metadata(), status)
     };
     let problem = Problem {
@@ -224,9 +248,17 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
         size_bytes: Some(1),
         in_use: true,
         reasons: reasons(),
-        pods: vec![VolumeUser { uid: "u".into(), names: vec!["data".into()], published: "Doing".into() }],
+        pods: vec![VolumeUser {
+            uid: "u".into(),
+            names: vec!["data".into()],
+            published: "Doing".into(),
+            mounted: true,
+            stale: true,
+            reasons: reasons(),
+        }],
     };
     let driver = DriverStatus {
+        unreachable_since: Some(now),
         registered: true,
         since: Some(now),
         endpoint: Some("/run/driver/csi.sock".into()),
@@ -243,12 +275,32 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
         }),
         volumes: vec!["kubernetes.io/csi/driver^1".into()],
     };
+    let claim = ClaimStatus {
+        phase: ClaimPhase::DeletePending,
+        since: now,
+        volume: Some("pvc-1".into()),
+        volume_id: Some("kubernetes.io/csi/driver^1".into()),
+        volume_handle: Some("1".into()),
+        driver: Some("driver".into()),
+        storage_class: Some("disks".into()),
+        reclaim_policy: Some("Delete".into()),
+        access_modes: vec!["ReadWriteOnce".into()],
+        volume_mode: Some("Filesystem".into()),
+        requested_bytes: Some(2),
+        capacity_bytes: Some(1),
+        gone_since: Some(now),
+        delete_at: Some(now),
+        pods: vec!["web".into()],
+        reasons: reasons(),
+    };
+    let deletion = ClaimDeletionStatus { outcome: "Deleting".into(), volume: Some("pvc-1".into()) };
     let operation = OperationStatus {
         operation: "publish".into(),
         volume_id: "v".into(),
         pod_uid: Some("u".into()),
         since: now,
         hung: false,
+        queued_behind: Some(3),
     };
     let event = EventStatus {
         tone: "Warning".into(),
@@ -256,6 +308,7 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
         message: "it failed".into(),
         pod: "web".into(),
         pod_uid: "u".into(),
+        claim: Some("data".into()),
         count: 1,
         first_time: now,
         last_time: now,
@@ -300,13 +353,15 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
         error: Some("it does not answer".into()),
     };
     let statistics = PodStatisticsStatus { volumes: vec![measured] };
-    let examples: [(&str, Value); 11] = [
+    let examples: [(&str, Value); 13] = [
         ("Node", json!(Object::new("Node", metadata(), node))),
         ("Pod", json!(pod())),
         ("PodList", json!(List::new("Pod", vec![pod()]))),
         ("Mount", json!(view::mounts(&pod())[0])),
         ("Volume", json!(Object::new("Volume", metadata(), volume))),
         ("Driver", json!(Object::new("Driver", metadata(), driver))),
+        ("Claim", json!(Object::new("Claim", metadata(), claim))),
+        ("ClaimDeletion", json!(Object::new("ClaimDeletion", metadata(), deletion))),
         ("Operation", json!(Object::new("Operation", metadata(), operation))),
         ("Event", json!(Object::new("Event", metadata(), event))),
         ("Containers", json!(Object::new("Containers", metadata(), containers))),

@@ -1,7 +1,13 @@
 //! Clients that take too much, send nonsense, or do not go on.
 
-use std::time::Duration;
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    time::Duration,
+};
 
+use rustix::{fs::Uid, thread::set_thread_res_uid};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -10,15 +16,19 @@ use tokio::{
 
 use super::{
     super::BASE,
-    Limits,
+    INSIDE, Limits,
     client::{self, Watch, say},
     contract, with_limits, with_server,
 };
 
 #[test]
 fn a_watcher_that_does_not_read_is_dropped_and_another_goes_on() {
-    let limits =
-        Limits { stall_timeout: Duration::from_millis(300), patience: Duration::from_secs(30), ..Limits::new(2) };
+    let limits = Limits {
+        stall_timeout: Duration::from_millis(300),
+        patience: Duration::from_secs(30),
+        watches_max: 2,
+        ..Limits::new(2)
+    };
     with_limits(limits, async |case| {
         let mut stalled = UnixStream::connect(&case.socket).await.unwrap();
         let request = format!("GET {BASE}/pods?watch=true HTTP/1.1\r\nhost: a\r\n\r\n");
@@ -48,7 +58,7 @@ fn a_watcher_that_does_not_read_is_dropped_and_another_goes_on() {
 
 #[test]
 fn one_client_too_many_is_told_so_and_comes_in_when_there_is_room() {
-    let limits = Limits { patience: Duration::from_millis(100), ..Limits::new(2) };
+    let limits = Limits { patience: Duration::from_millis(100), watches_max: 2, ..Limits::new(2) };
     with_limits(limits, async |case| {
         let path = format!("{BASE}/pods?watch=true");
         let mut watches = [Watch::open(&case.socket, &path).await, Watch::open(&case.socket, &path).await];
@@ -61,6 +71,90 @@ fn one_client_too_many_is_told_so_and_comes_in_when_there_is_room() {
         drop(watches);
         // The server may see their end a moment later.
         while case.get("/healthz").await.code != 200 {}
+    });
+}
+
+/// Connections of this user that ask for a watch and read nothing of it.
+async fn unread_watches(socket: &Path, user: u32, count: usize) -> Vec<std::os::unix::net::UnixStream> {
+    let socket = socket.to_owned();
+    // Only the thread becomes that user.
+    let connecting = std::thread::spawn(move || {
+        let user = Uid::from_raw(user);
+        set_thread_res_uid(user, user, user).unwrap();
+        let connect = |_| {
+            let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+            let request = format!("GET {BASE}/pods?watch=true HTTP/1.1\r\nhost: a\r\n\r\n");
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        };
+        (0..count).map(connect).collect()
+    });
+    tokio::task::spawn_blocking(move || connecting.join().unwrap()).await.unwrap()
+}
+
+/// What the server said to this connection, once it says something.
+async fn first_line(stream: &std::os::unix::net::UnixStream) -> String {
+    let stream = stream.try_clone().unwrap();
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).map(|_| line)
+    });
+    reading.await.unwrap().unwrap()
+}
+
+#[test]
+fn watches_that_nobody_reads_leave_room_for_everybody_else() {
+    with_limits(Limits { patience: Duration::from_millis(100), ..Limits::new(64) }, async |case| {
+        let watches = unread_watches(&case.socket, 0, 64).await;
+        assert!(first_line(&watches[47]).await.starts_with("HTTP/1.1 200"));
+        for turned_away in &watches[48..] {
+            assert!(first_line(turned_away).await.starts_with("HTTP/1.1 503"));
+        }
+        assert_eq!(case.get("/healthz").await.code, 200);
+        assert_eq!(case.get(&format!("{BASE}/pods")).await.code, 200);
+        let refused = client::ask(&case.socket, "GET", &format!("{BASE}/pods?watch=true")).await;
+        assert_eq!(refused.code, 503);
+        assert!(refused.message().contains("48 may be open at a time"), "{}", refused.message());
+        drop(watches);
+        // The server may see their end a moment later.
+        while client::status(&case.socket, &format!("{BASE}/pods?watch=true")).await != 200 {}
+    });
+}
+
+#[test]
+fn one_user_cannot_lock_out_another_and_nobody_root() {
+    with_limits(Limits { patience: Duration::from_millis(100), ..Limits::new(64) }, async |case| {
+        std::fs::set_permissions(&case.socket, std::fs::Permissions::from_mode(0o666)).unwrap();
+        if std::env::var_os(INSIDE).is_some() {
+            eprintln!("SKIPPED: other users are not mapped into this namespace");
+            return;
+        }
+        // As many as they like, at once: most of them do not get a place even to wait in.
+        let crowd = [unread_watches(&case.socket, 1000, 300).await, unread_watches(&case.socket, 1001, 300).await];
+        assert!(first_line(&crowd[0][0]).await.starts_with("HTTP/1.1 200"));
+        assert!(first_line(&crowd[1][0]).await.starts_with("HTTP/1.1 200"));
+        assert_eq!(case.get("/healthz").await.code, 200);
+        let mut watch = Watch::open(&case.socket, &format!("{BASE}/pods?watch=true")).await;
+        watch.until(|it| it["type"] == "BOOKMARK").await;
+    });
+}
+
+#[test]
+fn a_watch_that_is_not_read_is_ended_also_when_there_is_little_to_tell() {
+    let limits = Limits { stall_timeout: Duration::from_millis(300), watches_max: 1, ..Limits::new(4) };
+    with_limits(limits, async |case| {
+        let path = format!("{BASE}/pods?watch=true");
+        let stalled = unread_watches(&case.socket, 0, 1).await;
+        // Its first line, the only one that there is, fits into the kernel's buffers.
+        while client::status(&case.socket, &path).await != 503 {}
+        while client::status(&case.socket, &path).await != 200 {}
+        drop(stalled);
+        // One that reads stays, though it has read everything long ago.
+        let mut watch = Watch::open(&case.socket, &path).await;
+        watch.until(|it| it["type"] == "BOOKMARK").await;
+        tokio::time::timeout(Duration::from_millis(900), watch.next()).await.expect_err("it has nothing to tell");
+        case.add("late", "late", &json!([]));
+        watch.until(|it| it["object"]["metadata"]["name"] == "late").await;
     });
 }
 

@@ -22,6 +22,9 @@ super::faults![
     a_process_that_stands_in_a_volume,
     a_process_that_has_a_file_of_a_volume_open,
     a_mount_in_a_volume,
+    a_volume_in_memory_that_somebody_unmounted,
+    a_pod_that_no_manifest_names_at_the_start,
+    a_pod_whose_manifest_is_for_another_node,
     a_manifest_that_could_not_be_read_at_the_start,
     records_that_cannot_be_read,
 ];
@@ -65,7 +68,7 @@ fn a_file_where_only_volumes_belong(case: &Case, fault: &Fault) {
     let path = case.volume("old-1", "empty-dir", "precious");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, "data").unwrap();
-    let daemon = case.start();
+    let daemon = case.start_without_orphans();
     fault.is_named(case, "old-1", "precious", &[path.to_str().unwrap()]);
     assert_eq!(fs::read_to_string(&path).unwrap(), "data");
     fs::rename(&path, case.path("precious")).unwrap();
@@ -181,6 +184,53 @@ fn a_mount_in_a_volume(case: &Case, fault: &Fault) {
     fault.is_named(case, "web", "data", &[path.to_str().unwrap()]);
     drop(foreign);
     case.wait_unmounted(&["web"]);
+    assert!(daemon.stop().success());
+}
+
+/// I-4.
+fn a_volume_in_memory_that_somebody_unmounted(case: &Case, fault: &Fault) {
+    put(case, "pod.yaml", &[&scratch("Memory")]);
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    rustix::mount::unmount(case.volume("web-1", "empty-dir", "data"), UnmountFlags::empty()).unwrap();
+    fault.is_named(case, "web", "data", &[]);
+    case.wait_mounted(&["web"]);
+    case.remove_manifest("pod.yaml");
+    case.wait_unmounted(&["web"]);
+    put(case, "pod.yaml", &[&scratch("Memory")]);
+    case.wait_mounted(&["web"]);
+    let shown = case.json(&["get", "pod", "web"]);
+    assert!(!shown.to_string().contains("ContentLost"), "{shown}");
+    case.remove_manifest("pod.yaml");
+    case.wait_unmounted(&["web"]);
+    assert!(daemon.stop().success());
+}
+
+/// I-1.
+fn a_pod_that_no_manifest_names_at_the_start(case: &Case, fault: &Fault) {
+    put(case, "pod.yaml", &[&scratch("")]);
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    assert!(daemon.stop().success());
+    case.remove_manifest("pod.yaml");
+    let daemon = case.start();
+    fault.is_named(case, "web", "data", &[]);
+    put(case, "pod.yaml", &[&scratch("")]);
+    case.wait_mounted(&["web"]);
+    assert!(daemon.stop().success());
+}
+
+/// I-1.
+fn a_pod_whose_manifest_is_for_another_node(case: &Case, fault: &Fault) {
+    put(case, "pod.yaml", &[&scratch("")]);
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    let mut moved = scratch("");
+    moved["spec"]["nodeName"] = "node-2".into();
+    put(case, "pod.yaml", &[&moved]);
+    fault.is_named(case, "web", "data", &[case.path("manifests/pod.yaml").to_str().unwrap()]);
+    put(case, "pod.yaml", &[&scratch("")]);
+    case.wait_mounted(&["web"]);
     assert!(daemon.stop().success());
 }
 

@@ -6,7 +6,8 @@ use windlass_csi::Code;
 
 use crate::Judge;
 use crate::call::{
-    Access, Answer, Asked, Attach, Capability, Context, Expand, Found, Publish, Question, Secrets, Stage,
+    Access, Answer, Asked, Attach, Capability, Context, Create, Expand, Found, Grow, Publish, Question, Range, Secrets,
+    Stage,
 };
 use crate::settings::Settings;
 
@@ -53,6 +54,13 @@ impl<'a> Words<'a> {
             (false, false) => Some(mount()),
         };
         Capability { access, mode: self.value("mode").map_or(1, |it| it.parse().unwrap()) }
+    }
+
+    fn range(&self) -> Range {
+        Range {
+            required_bytes: self.value("bytes").map_or(1 << 20, |it| it.parse().unwrap()),
+            limit_bytes: self.value("limit").map_or(0, |it| it.parse().unwrap()),
+        }
     }
 
     fn found(&self, key: &str, default: Found) -> Found {
@@ -104,16 +112,33 @@ impl<'a> Words<'a> {
                 volume_context: self.context("context"),
             }),
             "unpublish" => Asked::Unpublish { target: path("target"), volume },
-            "stats" => Asked::Stats { path: path("target"), volume },
+            "stats" => Asked::Stats { path: path("target"), staging: self.text("staging", ""), volume },
             "expand" => Asked::Expand(Expand {
                 path: path("target"),
+                staging: self.text("staging", &format!("/staging/{volume}")),
                 volume,
-                required_bytes: self.value("bytes").map_or(1 << 20, |it| it.parse().unwrap()),
-                limit_bytes: self.value("limit").map_or(0, |it| it.parse().unwrap()),
+                range: self.range(),
                 capability: Some(self.capability()),
                 secrets: self.secrets(),
             }),
-            "create" => Asked::Unsupported { method: "CreateVolume", volume },
+            "create" => Asked::Create(Create {
+                // As if volumes were called by their names, for scripts are read by people.
+                name: volume.clone(),
+                volume,
+                range: self.range(),
+                capabilities: if self.has("useless") { Vec::new() } else { vec![self.capability()] },
+                parameters: self.context("parameters"),
+                is_copy: self.has("copy"),
+                secrets: self.secrets(),
+            }),
+            "delete" => Asked::Delete { volume, secrets: self.secrets() },
+            "grow" => Asked::Grow(Grow {
+                volume,
+                range: self.range(),
+                capability: Some(self.capability()),
+                secrets: self.secrets(),
+            }),
+            "snapshot" => Asked::Unsupported { method: "CreateSnapshot", volume },
             other => panic!("{other} is no call"),
         }
     }

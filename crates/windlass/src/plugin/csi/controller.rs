@@ -114,7 +114,17 @@ pub(crate) fn expand(scene: &Scene, provision: &Provision, to_bytes: u64) -> Res
     let driver = scene.drivers.controller(provision.driver())?;
     let can = scene.drivers.wait(driver.controller_capabilities()).map_err(|error| failed(&error).nothing_left())?;
     if !can.expand {
-        return Err(Failure::refused(Cause::NotSupported, format!("driver {} lets no volume grow", driver.name())));
+        // Then a node may grow it by itself, and there is nothing to do before that (C-109).
+        return match scene.drivers.get(driver.name())?.capabilities.expand {
+            true => Ok((to_bytes, true)),
+            false => {
+                let text = format!(
+                    "driver {} lets no volume grow: neither its controller nor its node service has EXPAND_VOLUME",
+                    driver.name()
+                );
+                Err(Failure::refused(Cause::NotSupported, text))
+            }
+        };
     }
     let told = multi_writer(&can);
     let access_type = match spec.volume_mode.as_deref() {

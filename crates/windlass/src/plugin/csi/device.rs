@@ -11,7 +11,7 @@ use windlass_core::spec::Access;
 use windlass_csi::proto::csi::{
     NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
 };
-use windlass_linux::{block_map, device, remove, safe_path::Place};
+use windlass_linux::{block_map, device, safe_path::Place};
 
 use super::*;
 use crate::{
@@ -95,7 +95,7 @@ pub(super) async fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, F
     let path = target(scene, slot);
     let mut context = source.attributes();
     if call.wants_pod_info() {
-        context.extend(source.pod_info());
+        context.extend(source.pod_info(&scene.default_account));
     }
     let request = NodePublishVolumeRequest {
         volume_id: source.id.handle.clone(),
@@ -214,11 +214,11 @@ fn tidy(scene: &Scene, name: &Name) -> Result<(), Failure> {
         if let Some(parent) = scene.layout.find(&devices().join(below))? {
             let is_target = |path: &Path| ours && path.iter().count() == 1;
             let left = |path: &Path| is_target(path) && is_empty_file(&parent, &name.as_path().join(path));
-            remove::tree(&parent, name, |it| it.kind == FileType::RegularFile && left(it.path))?;
+            scene.layout.remove_tree(&parent, name, |it| it.kind == FileType::RegularFile && left(it.path))?;
         }
     }
     match scene.layout.find(&devices())? {
-        Some(parent) => Ok(remove::tree(&parent, name, |it| note(it.path, it.kind))?),
+        Some(parent) => Ok(scene.layout.remove_tree(&parent, name, |it| note(it.path, it.kind))?),
         None => Ok(()),
     }
 }

@@ -12,7 +12,6 @@ use windlass_csi::proto::csi::{
     NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
 };
 use windlass_linux::{
-    remove,
     safe_path::{Mounts, Place},
     table::Mount,
 };
@@ -56,6 +55,7 @@ pub(super) async fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failu
         secrets: source.secrets(scene, Step::Stage)?,
         volume_context: source.attributes(),
     };
+    nothing_foreign(scene, task.after, &path)?;
     let (above, name) = stage_directory(&source.id).map_err(left_nothing)?;
     let directory = scene.layout.make(&above.join(name.as_path()), PRIVATE).map_err(left_nothing)?;
     let undo = |failure: Failure| undo(task.after, failure, || tidy(scene, &above, &name, STAGED));
@@ -69,6 +69,14 @@ pub(super) async fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failu
     let staged = call.registered.driver.stage(request, call.deadline(scene));
     scene.drivers.call(staged).await.map_err(|error| undo(failed(&error)))?;
     staged_at(scene, path)
+}
+
+/// Before the first call nothing is mounted there that a driver could have made: it would take it for its own (I-4).
+fn nothing_foreign(scene: &Scene, after: Earlier, path: &Path) -> Result<(), Failure> {
+    match mounted(&scene.watch, path).map_err(left_nothing)? {
+        Some(mount) if after == Earlier::Nothing => Err(foreign(&mount).nothing_left()),
+        Some(_) | None => Ok(()),
+    }
 }
 
 pub(super) async fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
@@ -155,7 +163,7 @@ pub(super) async fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, F
     // A copy: what a pod adds must not reach another call (W-14).
     let mut context = source.attributes();
     if call.wants_pod_info() {
-        context.extend(source.pod_info());
+        context.extend(source.pod_info(&scene.default_account));
     }
     let (in_secrets, in_context) = source.tokens(scene, object)?;
     secrets.extend(in_secrets);
@@ -170,6 +178,7 @@ pub(super) async fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, F
         secrets,
         volume_context: context,
     };
+    nothing_foreign(scene, task.after, &path)?;
     let parent = task.home.make_parent(task.slot, PRIVATE).map_err(left_nothing)?;
     let directory = parent.make_directory(&task.slot.name, PRIVATE, Mounts::Refuse).map_err(left_nothing)?;
     drop(parent);
@@ -182,6 +191,9 @@ pub(super) async fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, F
     let published = call.registered.driver.publish(request, call.deadline(scene));
     scene.drivers.call(published).await.map_err(|error| undo(failed(&error)))?;
     let Some(mount) = mounted(&scene.watch, &path)? else {
+        if scene.drivers.settings().get(&source.id.driver).is_some_and(|it| it.unmounted_publish) {
+            return unmounted(scene, task.slot);
+        }
         return Err(lied(&source.id.driver, format_args!("nothing is mounted at {}", path.display())));
     };
     if let Some(group) = group {
@@ -189,6 +201,14 @@ pub(super) async fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, F
         group::give_all(scene, task, &root, group)?;
     }
     Ok(Made::mount(&mount))
+}
+
+/// What a driver published that mounts nothing: a directory, which is made if the driver made none.
+fn unmounted(scene: &Scene, slot: &Slot) -> Result<Made, Failure> {
+    let directory = scene.layout.make(&slot.path(), PRIVATE)?;
+    let root = directory.make_directory(&Name::new("mount point", PUBLISHED)?, PRIVATE, Mounts::Refuse)?;
+    let path = root.path().to_path_buf();
+    Ok(Made { proof: directory_proof(&root)?, what: What::Directory, path, refresh_at: None, lost_at: None })
 }
 
 /// The root of a mount, and of no other that took its place.
@@ -254,7 +274,7 @@ fn tidy(scene: &Scene, above: &Path, name: &Name, point: &str) -> Result<(), Fai
         let unfinished = || Name::new("file", path.as_os_str()).is_ok_and(|it| whole_file::is_unfinished(&it));
         path.as_os_str().as_bytes() == notes::FILE.as_bytes() || unfinished()
     };
-    Ok(remove::tree(&parent, name, |it| it.kind == FileType::RegularFile && ours(it.path))?)
+    Ok(scene.layout.remove_tree(&parent, name, |it| it.kind == FileType::RegularFile && ours(it.path))?)
 }
 
 /// A driver that took something away and left it mounted said what is not so.

@@ -23,7 +23,7 @@ const BYTES_MAX: usize = 64 * 1024;
 
 /// A note.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Note(BTreeMap<String, String>);
+pub(crate) struct Note(BTreeMap<String, String>);
 
 impl Note {
     /// Beside a staged volume.
@@ -87,7 +87,8 @@ impl Note {
         }
     }
 
-    fn text(&self) -> Result<Vec<u8>, Failure> {
+    /// The text of the file.
+    pub(crate) fn text(&self) -> Result<Vec<u8>, Failure> {
         let mut text = serde_json::to_vec(&self.0).map_err(|error| Failure::open(&error))?;
         text.push(b'\n');
         Ok(text)
@@ -96,7 +97,12 @@ impl Note {
     /// The note in a directory. One that makes no sense counts as none: what is recorded elsewhere tells as much.
     pub(super) fn read(directory: &Place) -> Result<Option<Self>, Failure> {
         let text = whole_file::read(directory, &name()?, BYTES_MAX)?;
-        Ok(text.and_then(|it| serde_json::from_slice(&it).ok()).map(Self))
+        Ok(text.and_then(|it| Self::parse(&it)))
+    }
+
+    /// The note in a text.
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok().map(Self)
     }
 }
 

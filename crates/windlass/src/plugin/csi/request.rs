@@ -179,9 +179,9 @@ impl<'a> Source<'a> {
     }
 
     /// What the driver hears of the pod, if it wants to (C-86), over the attributes.
-    pub(super) fn pod_info(&self) -> Context {
+    pub(super) fn pod_info(&self, default_account: &str) -> Context {
         let pod = &self.want.pod;
-        let account = pod.spec.as_ref().and_then(|it| it.service_account_name.clone()).unwrap_or_default();
+        let account = self.account(default_account);
         let ephemeral = matches!(self.origin, Origin::Inline(_)).to_string();
         let entries = [
             ("pod.name", pod.metadata.name.clone().unwrap_or_default()),
@@ -193,14 +193,19 @@ impl<'a> Source<'a> {
         entries.into_iter().map(|(key, value)| (format!("csi.storage.k8s.io/{key}"), value)).collect()
     }
 
+    /// The pod's service account, or this one if it names none.
+    fn account(&self, default: &str) -> String {
+        let named = self.want.pod.spec.as_ref().and_then(|it| it.service_account_name.as_deref());
+        named.filter(|it| !it.is_empty()).unwrap_or(default).to_owned()
+    }
+
     /// Tokens of the pod's service account, if the driver asks for any (C-87): for the secrets, and for the context.
     pub(super) fn tokens(&self, scene: &Scene, driver: Option<&CSIDriver>) -> Result<(Context, Context), Failure> {
         let requests = driver.and_then(|it| it.spec.token_requests.as_deref()).unwrap_or_default();
         if requests.is_empty() {
             return Ok(Default::default());
         }
-        let pod = &self.want.pod;
-        let account = pod.spec.as_ref().and_then(|it| it.service_account_name.clone()).unwrap_or_default();
+        let (pod, account) = (&self.want.pod, self.account(&scene.default_account));
         let mut tokens = BTreeMap::new();
         for wanted in requests {
             let audience = wanted.audience.clone();
@@ -405,8 +410,10 @@ mod tests {
         let want = want(None, &json!({"driver": "d", "volumeAttributes": {"a": "b"}}));
         let source = Source::of(&want).unwrap();
         assert_eq!(source.id.handle, names::inline_handle("u", "v"));
-        assert_eq!(source.pod_info()["csi.storage.k8s.io/ephemeral"], "true");
-        assert_eq!(source.pod_info()["csi.storage.k8s.io/pod.uid"], "u");
+        let info = source.pod_info("default");
+        assert_eq!(info["csi.storage.k8s.io/ephemeral"], "true");
+        assert_eq!(info["csi.storage.k8s.io/pod.uid"], "u");
+        assert_eq!(info["csi.storage.k8s.io/serviceAccount.name"], "default", "what admission fills in");
         assert_eq!(source.attributes().len(), 1, "what a pod adds is not written into them (W-14)");
         assert!(mount(&source, &NONE, None).mount_flags.is_empty());
     }

@@ -1,3 +1,5 @@
+mod shorter;
+
 use std::{
     collections::BTreeSet,
     fs,
@@ -9,7 +11,7 @@ use super::*;
 
 /// Long enough for any machine: a test that waits in vain says so.
 const LONG: Duration = Duration::from_secs(30);
-const SOON: Config = Config { removal_delay: Duration::from_millis(50) };
+const SOON: Config = Config { removal_delay: Duration::from_millis(50), orphan_delay: Duration::ZERO };
 
 /// A watched directory of manifests, and what a node would have been told.
 struct Case {
@@ -18,6 +20,8 @@ struct Case {
     given: Receiver<Give>,
     /// What a node would have by now.
     world: BTreeSet<String>,
+    /// What it keeps although it was removed.
+    held: Vec<String>,
     history: Vec<String>,
 }
 
@@ -36,7 +40,7 @@ impl Case {
         let (sender, given) = channel();
         let give = move |give| _ = sender.send(give);
         let source = Directory::read(&root, "node-1", config).unwrap().give(Box::new(give)).unwrap();
-        Self { home, source, given, world: BTreeSet::new(), history: Vec::new() }
+        Self { home, source, given, world: BTreeSet::new(), held: Vec::new(), history: Vec::new() }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -45,6 +49,13 @@ impl Case {
 
     fn write(&self, path: &str, text: &str) {
         write(&self.path(path), text);
+    }
+
+    /// Writes it beside its place and moves it there, as careful programs do.
+    fn move_in(&self, path: &str, text: &str) {
+        let beside = self.home.path().join("beside");
+        write(&beside, text);
+        fs::rename(beside, self.path(path)).unwrap();
     }
 
     /// Waits until the node has exactly this.
@@ -62,10 +73,26 @@ impl Case {
         let (name, there) = match give {
             Give::Object(object) => (object.reference().name().to_owned(), true),
             Give::Pod(pod, _) => (pod.metadata.uid.clone().unwrap(), true),
-            Give::PodGone(uid) | Give::PodReplaced(uid) => (uid.to_string(), false),
+            Give::PodGone(uid, _) | Give::PodReplaced(uid) => (uid.to_string(), false),
+            Give::PodHeld(uid, Holding::Removed) => {
+                self.history.push(format!("={uid}"));
+                return self.held.push(uid.to_string());
+            }
+            Give::PodHeld(uid, Holding::OtherNode(text) | Holding::Conflict(text)) => {
+                return self.history.push(format!("={uid}: {text}"));
+            }
+            Give::PodHeld(uid, Holding::ConflictOver) => return self.history.push(format!("={uid}: over")),
+            Give::Holders(_) => return,
+            // As the engine does it.
+            Give::Doubt(doubt) => {
+                let held = self.held.drain(..).filter(|_| doubt.is_none());
+                return held.for_each(|it| _ = self.world.remove(&it));
+            }
             Give::ObjectGone(reference) => (reference.name().to_owned(), false),
             Give::Complete => ("complete".into(), true),
+            Give::BrokenOff(text) => panic!("{text}"),
         };
+        self.held.retain(|it| *it != name);
         self.history.push(format!("{}{name}", if there { '+' } else { '-' }));
         match there {
             true => _ = self.world.insert(name),
@@ -119,7 +146,7 @@ fn pods_come_and_go_with_their_manifests() {
 fn a_pod_can_move_from_one_file_to_another() {
     let mut case = Case::new(&[("1.yaml", &format!("{}{}", pod("a"), pod("b"))), ("2.yaml", &pod("c"))]);
     case.until(&["a", "b", "c", "complete"]);
-    case.write("1.yaml", &pod("a"));
+    case.move_in("1.yaml", &pod("a"));
     case.summary_until(|it| it.pods.len() == 2);
     case.write("2.yaml", &format!("{}{}", pod("c"), pod("b")));
     case.summary_until(|it| it.pods.len() == 3);
@@ -129,16 +156,36 @@ fn a_pod_can_move_from_one_file_to_another() {
     assert!(!case.history.contains(&"-b".to_owned()), "{:?}", case.history);
 }
 
+/// I-1.
+#[test]
+fn a_pod_that_moves_to_a_file_with_an_error_stays_until_it_is_mended() {
+    let both = format!("{}{}", pod("a"), pod("b"));
+    let mut case = Case::new(&[("1.yaml", &both), ("2.yaml", &pod("c")), ("3.yaml", &pod("d"))]);
+    case.until(&["a", "b", "c", "d", "complete"]);
+    case.move_in("2.yaml", &format!("{}{}{{", pod("c"), pod("b")));
+    case.move_in("1.yaml", &pod("a"));
+    case.summary_until(|it| it.pods.len() == 3 && it.count(Severity::Error) == 1);
+    // What the file does not name goes meanwhile.
+    fs::remove_file(case.path("3.yaml")).unwrap();
+    case.until(&["a", "b", "c", "complete"]);
+    assert!(case.history.contains(&"=b".to_owned()), "{:?}", case.history);
+    case.move_in("2.yaml", &format!("{}{}", pod("c"), pod("b")));
+    case.summary_until(|it| it.pods.len() == 3 && it.count(Severity::Error) == 0);
+    fs::remove_file(case.path("1.yaml")).unwrap();
+    case.until(&["b", "c", "complete"]);
+    assert!(!case.history.contains(&"-b".to_owned()), "{:?}", case.history);
+}
+
 #[test]
 fn without_a_delay_a_pod_goes_at_once_also_if_its_manifest_is_only_moved() {
     let mut case =
-        Case::with(&[("a.yaml", &pod("a")), ("b.yaml", &pod("b"))], Config { removal_delay: Duration::ZERO });
+        Case::with(&[("a.yaml", &pod("a")), ("b.yaml", &pod("b"))], Config { removal_delay: Duration::ZERO, ..SOON });
     case.until(&["a", "b", "complete"]);
     fs::rename(case.path("a.yaml"), case.path("a.yaml~")).unwrap();
     case.until(&["b", "complete"]);
     fs::rename(case.path("a.yaml~"), case.path("a.yaml")).unwrap();
     case.until(&["a", "b", "complete"]);
-    case.write("a.yaml", "");
+    case.move_in("a.yaml", "{apiVersion: v1, kind: List, items: []}");
     case.until(&["b", "complete"]);
     // A new file is still waited for until it is closed.
     let file = fs::File::create(case.path("c.yaml")).unwrap();
@@ -152,12 +199,12 @@ fn without_a_delay_a_pod_goes_at_once_also_if_its_manifest_is_only_moved() {
 #[test]
 fn with_a_delay_nothing_goes_before_it_is_over() {
     // As if for ever, and longer than can be added to a time.
-    let mut case = Case::with(&[("a.yaml", &pod("a"))], Config { removal_delay: Duration::MAX });
+    let mut case = Case::with(&[("a.yaml", &pod("a"))], Config { removal_delay: Duration::MAX, ..SOON });
     case.until(&["a", "complete"]);
     fs::rename(case.path("a.yaml"), case.path("a.yaml~")).unwrap();
     case.write("b.yaml", &pod("b"));
     case.until(&["a", "b", "complete"]);
-    case.write("b.yaml", &pod("c"));
+    case.move_in("b.yaml", &pod("c"));
     case.until(&["a", "b", "c", "complete"]);
     assert!(!case.history.iter().any(|it| it.starts_with('-')), "{:?}", case.history);
 }
@@ -167,20 +214,23 @@ fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
     let (sender, given) = channel();
     let give = move |give| _ = sender.send(give);
     let grace = Duration::from_secs(60 * 60);
+    let sink: SharedSink = Arc::new(Mutex::new(Some(Box::new(give))));
     let mut reader = Reader {
         ledger: Ledger::new(Path::new("/manifests"), None),
         summary: watch::Sender::default(),
-        sink: Arc::new(Mutex::new(Some(Box::new(give)))),
+        sink: sink.clone(),
         grace,
         leaving: Vec::new(),
+        aside: Aside::new(WatchedFiles::begin(Path::new("/"), choice(grace)).unwrap().handle(), sink),
     };
     let content = |path: &str, pods: &[&str]| Change::Content {
         path: path.into(),
         bytes: pods.iter().map(|it| pod(it)).collect::<String>().into_bytes(),
+        moved: true,
     };
     let gone = |path: &str, since| Change::Gone { path: path.into(), since };
     let uids = |gives: Vec<Give>| -> Vec<String> {
-        let gone = gives.into_iter().filter_map(|it| if let Give::PodGone(uid) = it { Some(uid) } else { None });
+        let gone = gives.into_iter().filter_map(|it| if let Give::PodGone(uid, _) = it { Some(uid) } else { None });
         gone.map(|it| it.to_string()).collect()
     };
     let (now, as_of) = (Instant::now(), SystemTime::now());
@@ -209,9 +259,116 @@ fn nothing_goes_while_there_is_a_file_of_which_nothing_is_known() {
     case.summary_until(|it| it.pods.is_empty());
     case.write("d.yaml", &pod("d"));
     case.until(&["a", "b", "d", "complete"]);
+    while case.held.len() < 2 {
+        let give = case.given.recv_timeout(LONG).unwrap();
+        case.take(give);
+    }
+    assert_eq!(case.world.len(), 4, "{:?}", case.world);
     case.write("c.yaml", &pod("b"));
     case.until(&["b", "d", "complete"]);
     assert!(!case.history.contains(&"-b".to_owned()), "{:?}", case.history);
+}
+
+/// A sink that fails as a defect would when it is given this pod, and what it is told afterwards.
+fn breaking(uid: &'static str) -> (Sink, Receiver<Give>) {
+    let (sender, told) = channel();
+    let sink = move |give: Give| match &give {
+        Give::Pod(pod, _) if pod.metadata.uid.as_deref() == Some(uid) => panic!("on purpose"),
+        Give::BrokenOff(_) => _ = sender.send(give),
+        _ => {}
+    };
+    (Box::new(sink), told)
+}
+
+/// Otherwise the daemon would seem to be well, and never notice another manifest.
+#[test]
+fn a_reader_that_breaks_off_tells_the_node() {
+    let home = tempfile::tempdir().unwrap();
+    write(&home.path().join("a.yaml"), &pod("a"));
+    let (sink, told) = breaking("b");
+    let source = Directory::read(home.path(), "node-1", SOON).unwrap().give(sink).unwrap();
+    write(&home.path().join("b.yaml"), &pod("b"));
+    let text = "the thread windlass-source, which reads manifests, broke off: on purpose";
+    assert_eq!(told.recv_timeout(LONG), Ok(Give::BrokenOff(text.into())));
+    drop(source);
+    assert!(told.recv_timeout(LONG).is_err(), "it is told once");
+}
+
+#[test]
+fn a_thread_that_reads_aside_and_breaks_off_tells_the_node() {
+    let (sink, told) = breaking("none");
+    let sink: SharedSink = Arc::new(Mutex::new(Some(sink)));
+    begin("windlass-parse", sink.clone(), || panic!("on purpose")).unwrap();
+    let text = "the thread windlass-parse, which reads manifests, broke off: on purpose";
+    assert_eq!(told.recv_timeout(LONG), Ok(Give::BrokenOff(text.into())));
+    // Whoever let go of the source hears no more of it.
+    sink.lock().unwrap().take();
+    begin("windlass-parse", sink, || panic!("on purpose")).unwrap();
+    assert!(told.recv_timeout(LONG).is_err());
+}
+
+/// As many objects as one file may hold.
+fn costly() -> String {
+    let map = |it: usize| format!("--- {{apiVersion: v1, kind: ConfigMap, metadata: {{name: m{it}}}}}\n");
+    (0..2_000).map(map).collect()
+}
+
+#[test]
+fn a_costly_file_does_not_delay_others() {
+    let mut case = Case::new(&[("a.yaml", &pod("a"))]);
+    case.until(&["a", "complete"]);
+    let costly = costly();
+    assert!(costly.len() > COSTLY);
+    case.write("costly.yaml", &costly);
+    case.write("b.yaml", &pod("b"));
+    while case.history.last().is_none_or(|it| it != "+b") {
+        let give = case.given.recv_timeout(LONG).unwrap();
+        case.take(give);
+    }
+    assert!(!case.world.contains("m0"), "it is being read still");
+    case.summary_until(|it| it.objects == 2_000);
+    // What takes its place meanwhile is newer.
+    case.move_in("costly.yaml", &(costly + &pod("late")));
+    case.move_in("costly.yaml", &pod("c"));
+    let summary = case.summary_until(|it| it.objects == 0 && it.pods.len() == 3);
+    assert!(summary.problems.is_empty(), "{:?}", summary.problems);
+    case.until(&["a", "b", "c", "complete"]);
+    assert!(!case.world.contains("late"));
+}
+
+/// I-1. What left one file may be in the one that is being read.
+#[test]
+fn nothing_goes_while_a_costly_file_is_being_read() {
+    let mut case = Case::new(&[("a.yaml", &pod("a")), ("b.yaml", &pod("b"))]);
+    case.until(&["a", "b", "complete"]);
+    case.write("costly.yaml", &(costly() + "---\n" + &pod("a")));
+    fs::remove_file(case.path("a.yaml")).unwrap();
+    case.summary_until(|it| it.objects == 2_000 && it.pods.len() == 2 && it.problems.is_empty());
+    fs::remove_file(case.path("costly.yaml")).unwrap();
+    case.until(&["b", "complete"]);
+    let gone = case.history.iter().filter(|it| *it == "-a").count();
+    assert_eq!(gone, 1, "once, with the last file that had it");
+}
+
+/// I-1: it may have been moved there, or somebody made a mistake.
+#[test]
+fn a_pod_that_is_edited_to_be_on_another_node_is_held() {
+    let mut case = Case::new(&[("a.yaml", &pod("a")), ("b.yaml", &pod("b"))]);
+    case.until(&["a", "b", "complete"]);
+    case.write("a.yaml", &pod("a").replace("containers:", "nodeName: node-2, containers:"));
+    let summary = case.summary_until(|it| it.pods.len() == 1);
+    assert_eq!((summary.problems.len(), summary.count(Severity::Warning)), (1, 1));
+    case.write("a.yaml", &pod("a").replace("containers:", "nodeName: node-1, containers:"));
+    case.summary_until(|it| it.pods.len() == 2);
+    case.write("a.yaml", &pod("a").replace("containers:", "nodeName: node-2, containers:"));
+    case.summary_until(|it| it.pods.len() == 1);
+    fs::remove_file(case.path("b.yaml")).unwrap();
+    case.until(&["a", "complete"]);
+    let text = format!(
+        "=a: {}:4: spec.nodeName: it is for the node \"node-2\"; this is \"node-1\", so it is not in force",
+        case.path("a.yaml").display()
+    );
+    assert_eq!(case.history, ["+a", "+b", "+complete", &text, "+a", &text, "-b"]);
 }
 
 #[test]
@@ -231,9 +388,11 @@ fn editors_can_save_as_they_like() {
     case.write("sedUbQrtz", &(pod("a") + &pod("c")));
     fs::rename(case.path("sedUbQrtz"), case.path("a.yaml")).unwrap();
     case.until(&["a", "c", "complete"]);
-    // nano and cp: in place.
-    case.write("a.yaml", &(pod("a") + &pod("d")));
-    case.until(&["a", "d", "complete"]);
+    // nano and cp: in place. What was at the end is there still, so the rest is meant.
+    case.write("a.yaml", &(pod("a") + &pod("b") + &pod("c")));
+    case.until(&["a", "b", "c", "complete"]);
+    case.write("a.yaml", &(pod("a") + &pod("c")));
+    case.until(&["a", "c", "complete"]);
     assert!(!case.history.contains(&"-a".to_owned()), "{:?}", case.history);
     assert!(case.summary().problems.is_empty());
 }
@@ -250,7 +409,7 @@ fn a_broken_file_keeps_what_it_had_and_a_mended_one_makes_it_complete() {
     case.until(&["a", "b", "complete"]);
     case.write("b.yaml", &pod("b")[..20]);
     case.summary_until(|it| it.problems.len() == 1);
-    case.write("b.yaml", &pod("c"));
+    case.move_in("b.yaml", &pod("c"));
     case.until(&["a", "c", "complete"]);
     assert!(case.summary().problems.is_empty());
 }
@@ -266,7 +425,7 @@ fn a_directory_that_kubernetes_keeps_current_can_be_the_source() {
     let (sender, given) = channel();
     let give = move |give| _ = sender.send(give);
     let source = Found::read(&root, None, SOON).unwrap().give(Box::new(give)).unwrap();
-    let mut case = Case { home, source, given, world: BTreeSet::new(), history: Vec::new() };
+    let mut case = Case { home, source, given, world: BTreeSet::new(), held: Vec::new(), history: Vec::new() };
     case.until(&["a", "complete"]);
     case.write("..2026_2/a.yaml", &(pod("a") + &pod("b")));
     symlink("..2026_2", case.path("..data_tmp")).unwrap();
@@ -288,9 +447,39 @@ fn a_directory_that_is_away_takes_nothing_away() {
     write(&aside.join("b.yaml"), &pod("b"));
     fs::rename(&aside, case.path("")).unwrap();
     case.until(&["a", "b", "complete"]);
+    assert_eq!(case.history, ["+a", "+complete", "+b"]);
+}
+
+/// I-1. As `git clone` makes it: at first it is empty, then one file comes after the other, and it may be killed any time.
+#[test]
+fn a_directory_that_is_cloned_anew_takes_nothing_away_until_all_is_back() {
+    let mut case = Case::new(&[("a.yaml", &pod("a")), ("b.yaml", &pod("b"))]);
+    case.until(&["a", "b", "complete"]);
     fs::remove_dir_all(case.path("")).unwrap();
-    case.summary_until(|it| !it.problems.is_empty());
-    case.write("c.yaml", &pod("c"));
+    case.write("a.yaml", &pod("a"));
+    let lost = case.summary_until(|it| it.problems.iter().any(|it| it.message.contains("b.yaml"))).problems;
+    assert_eq!(
+        lost[0].message,
+        "this is another directory than before, and b.yaml is not in it: put back what was there; if this is meant, start anew"
+    );
+    case.source.reread();
+    case.write("b.yaml", &(pod("b") + &pod("c")));
+    case.until(&["a", "b", "c", "complete"]);
+    case.summary_until(|it| it.problems.is_empty());
+    assert_eq!(case.history, ["+a", "+b", "+complete", "+c"]);
+    // Now it is the directory, and what is removed from it is removed.
+    fs::remove_file(case.path("a.yaml")).unwrap();
+    case.until(&["b", "c", "complete"]);
+}
+
+#[test]
+fn a_directory_that_is_moved_into_place_is_meant() {
+    let mut case = Case::new(&[("a.yaml", &pod("a"))]);
+    case.until(&["a", "complete"]);
+    let new = case.home.path().join("new");
+    write(&new.join("c.yaml"), &pod("c"));
+    fs::rename(case.path(""), case.home.path().join("old")).unwrap();
+    fs::rename(&new, case.path("")).unwrap();
     case.until(&["c", "complete"]);
     case.summary_until(|it| it.problems.is_empty());
     let first = case.history.iter().position(|it| it == "-a").unwrap();

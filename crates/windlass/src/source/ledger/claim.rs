@@ -31,9 +31,20 @@ impl Claim {
         self.places.retain(|it| *it.file != *file);
     }
 
-    /// The place that is in force: in the file that was, else in the first.
-    pub(super) fn settle(&mut self) -> Option<Place> {
-        let held = self.places.iter().find(|it| Some(&it.file) == self.holder.as_ref());
+    /// Whether it is not known yet who is in force, though somebody defines it.
+    pub(super) fn is_open(&self) -> bool {
+        self.holder.is_none() && !self.places.is_empty()
+    }
+
+    /// The file that is in force.
+    pub(super) fn holder(&self) -> Option<&Path> {
+        self.holder.as_deref()
+    }
+
+    /// The place that is in force: in the file that was, else in the one that was before the start, else in the first.
+    pub(super) fn settle(&mut self, recalled: Option<&Path>) -> Option<Place> {
+        let before = self.holder.as_deref().or(recalled);
+        let held = self.places.iter().find(|it| Some(&*it.file) == before);
         let winner = held.or(self.places.first()).cloned();
         self.holder = winner.as_ref().map(|it| it.file.clone());
         winner

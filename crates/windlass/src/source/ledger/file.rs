@@ -2,26 +2,105 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
-use ring::digest;
 use windlass_core::ids::PodUid;
 
-use super::Key;
+use super::{
+    Key,
+    loss::{self, Cut},
+};
 use crate::{
-    manifest::{self, Document, Written},
+    manifest::{self, Document, Ending, Whole, Written},
     memory::Object,
     packed::Packed,
-    validate,
+    validate::{self, Finding},
     view::{Problem, Severity},
 };
+
+/// More is not told of one object: whoever wrote it looks at the first, and each takes time to find the line of.
+const FINDINGS_MAX: usize = 100;
 
 /// A file, or a directory that cannot be read.
 #[derive(Debug, Default)]
 pub(super) struct File {
     /// The last version that could be used.
-    pub(super) good: Option<Vec<Item>>,
+    pub(super) good: Option<Version>,
+    /// A later one that lacks something of it, which perhaps nobody means.
+    pub(super) refused: Option<Box<Refused>>,
+    /// The text of a later one that cannot be used at all.
+    pub(super) unused: Option<Box<[u8]>>,
     /// What is wrong with the newest version.
     pub(super) problems: Vec<Problem>,
+}
+
+impl File {
+    /// Whether the newest version, which is not in force, names this. Of a text that makes no sense only its words are known.
+    pub(super) fn names_unused(&self, key: &Key) -> bool {
+        let refused = self.refused.as_ref().is_some_and(|it| it.version.items.iter().any(|it| it.key == *key));
+        let name = key.name().rsplit('/').next().unwrap_or_default();
+        refused || self.unused.as_ref().is_some_and(|it| has_word(it, name.as_bytes()))
+    }
+}
+
+/// Whether a text has this name, and not only as a part of another.
+fn has_word(text: &[u8], name: &[u8]) -> bool {
+    let is_of_name = |it: &u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'.');
+    !name.is_empty() && text.split(|it| !is_of_name(it)).any(|it| it == name)
+}
+
+/// One version of a file.
+#[derive(Debug, Default)]
+pub(super) struct Version {
+    pub(super) items: Vec<Item>,
+    /// Pods of other nodes.
+    pub(super) elsewhere: Vec<Key>,
+    /// What is not read, and the lines of that.
+    pub(super) others: Vec<(Box<str>, u64)>,
+    /// What the last document is.
+    last: Box<str>,
+    pub(super) ending: Ending,
+}
+
+/// A version that does not come into force unless what it lacks is found elsewhere.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) version: Version,
+    pub(super) moved: bool,
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Version {
+    /// Whether this version is known to be whole, though it has less than the one before, for whoever wrote it came to the
+    /// end. One that was moved into place is; otherwise its own text must say so.
+    pub(super) fn is_whole(&self, before: &Self) -> bool {
+        let (now, then) = (&self.ending, &before.ending);
+        // Where documents are separated by marks, a mark is no end of the text.
+        let marked = now.is_marked && !now.has_marks && !then.has_marks;
+        // JSON ends with the brace that it begins with; but there may be more than one.
+        let json = now.json.is_some() && now.json == then.json;
+        // Whoever came to what was the end before came to the end; unless something new would have followed.
+        let end = self.last == before.last && (!now.is_open || then.is_open) && self.lost(before).is_none();
+        marked || json || now.is_empty_list || end
+    }
+
+    /// What the last object of this version lacks that it had before: only that one can have been cut.
+    pub(super) fn lost(&self, before: &Self) -> Option<String> {
+        let item = self.items.last().filter(|it| *it.key.to_string() == *self.last)?;
+        let then = before.items.iter().find(|it| it.key == item.key)?;
+        let secret = matches!(&item.value, Value::Object(Object::Secret(_)));
+        // Bytes have no lines, however many lines they are written in.
+        let cut = if self.ending.is_line && !secret { Cut::BetweenLines } else { Cut::Anywhere };
+        let field = match (&then.value, &item.value) {
+            (then, now) if then == now => return None,
+            // A cut may have taken the uid away, and then it is another pod.
+            (Value::Pod(then, _), Value::Pod(now, _)) if then != now => ".metadata.uid".into(),
+            (then, now) => loss::lost(&then.tree(), &now.tree(), cut)?,
+        };
+        let field = field.trim_start_matches('.');
+        Some(match secret {
+            true => format!("something of {}", item.key),
+            false => format!("{field} of {}", item.key),
+        })
+    }
 }
 
 /// One object of a file.
@@ -36,73 +115,102 @@ pub(super) struct Item {
 pub(super) enum Value {
     Object(Object),
     Pod(PodUid, Packed),
+    /// A pod of another node, and what its manifest says.
+    Elsewhere(Arc<str>),
 }
 
-/// Reads a file that is called `path`, for this node. Without items it cannot come into force. Its pods are left open.
-pub(super) fn read(path: &str, node: Option<&str>, bytes: &[u8]) -> (Option<Vec<Item>>, Vec<Problem>) {
+impl Value {
+    /// All of it, as a tree of values. Nothing that was read here fails to be written.
+    pub(super) fn tree(&self) -> serde_json::Value {
+        let tree = match self {
+            Self::Pod(_, packed) => serde_json::from_slice(packed.text()),
+            // Nothing of it is in force that could be lost.
+            Self::Elsewhere(_) => Ok(serde_json::Value::Null),
+            Self::Object(Object::Claim(it)) => serde_json::to_value(&**it),
+            Self::Object(Object::Volume(it)) => serde_json::to_value(&**it),
+            Self::Object(Object::Driver(it)) => serde_json::to_value(&**it),
+            Self::Object(Object::Node(it)) => serde_json::to_value(&**it),
+            Self::Object(Object::ConfigMap(it)) => serde_json::to_value(&**it),
+            Self::Object(Object::Secret(it)) => serde_json::to_value(&**it),
+            Self::Object(Object::Class(it)) => serde_json::to_value(&**it),
+            Self::Object(Object::Attachment(it)) => serde_json::to_value(&**it),
+        };
+        tree.unwrap_or_default()
+    }
+}
+
+/// Reads a file that is called `path`, for this node. Without a version it cannot come into force. Its pods are left open.
+pub(super) fn read(path: &str, node: Option<&str>, bytes: &[u8]) -> (Option<Version>, Vec<Problem>) {
     let problem = |severity, line, object, message| {
         let path = path.into();
         Problem { severity, path, line: Some(line), object, message }
     };
-    let documents = match manifest::read_written(bytes) {
-        Ok(documents) => documents,
+    let Whole { documents, ending } = match manifest::read_whole(bytes) {
+        Ok(whole) => whole,
         Err(error) => {
             let message = error.problem.to_string();
             return (None, vec![problem(Severity::Error, error.line, error.kind, message)]);
         }
     };
-    let (mut items, mut problems) = (Vec::new(), Vec::new());
+    let (mut version, mut problems) = (Version { ending, ..Version::default() }, Vec::new());
     for mut written in documents {
         if let Document::Other(other) = &written.document {
-            let message =
-                format!("a {} of {} is nothing that volumes need: it is not read", other.kind, other.api_version);
             let object = format!("{} {}", other.kind, other.name.as_deref().unwrap_or("without a name"));
-            problems.push(problem(Severity::Warning, other.line, Some(object), message));
+            let (severity, message) = match manifest::nearly(&other.api_version, &other.kind) {
+                Some(hint) => {
+                    (Severity::Error, format!("there is no {:?} of {:?}: {hint}", other.kind, other.api_version))
+                }
+                None => {
+                    let kind = format!("a {} of {}", other.kind, other.api_version);
+                    (Severity::Warning, format!("{kind} is nothing that volumes need: it is not read"))
+                }
+            };
+            version.last = object.clone().into();
+            version.others.push((version.last.clone(), other.line));
+            problems.push(problem(severity, other.line, Some(object), message));
             continue;
         }
         if let Document::Pod(pod) = &mut written.document {
-            identify(pod);
+            manifest::give_uid(pod);
         }
         let findings = validate::written(&written);
         let Written { document, line, shape, .. } = written;
         let other_node = node.and_then(|node| elsewhere(&document, node));
         let Some(item) = item(document, line) else { continue };
         let object = item.key.to_string();
+        version.last = object.clone().into();
         let line_of = |field: &str| shape.line_of(field).unwrap_or(line);
-        for finding in findings {
+        for finding in first(findings) {
             let message = format!("{}: {}", finding.field, finding.text);
             problems.push(problem(finding.severity, line_of(&finding.field), Some(object.clone()), message));
         }
         match other_node {
             Some(message) => {
-                problems.push(problem(Severity::Warning, line_of("spec.nodeName"), Some(object), message));
+                let line = line_of("spec.nodeName");
+                problems.push(problem(Severity::Warning, line, Some(object), message.clone()));
+                if let Value::Pod(uid, _) = item.value {
+                    let value = Value::Elsewhere(format!("{path}:{line}: {message}").into());
+                    version.items.push(Item { key: Key::Elsewhere(uid), line, value });
+                }
+                version.elsewhere.push(item.key);
             }
-            None => items.push(item),
+            None => version.items.push(item),
         }
     }
     let usable = !problems.iter().any(|it| it.severity == Severity::Error);
-    (usable.then_some(items), problems)
+    (usable.then_some(version), problems)
 }
 
-/// Gives a pod that has no uid one that follows from its name alone, so that it stays the same pod through edits and
-/// restarts: a UUID of version 8 (RFC 9562).
-pub(super) fn identify(pod: &mut Pod) {
-    if pod.metadata.uid.as_ref().is_some_and(|it| !it.is_empty()) {
-        return;
+/// The first of many findings, errors before warnings.
+fn first(mut findings: Vec<Finding>) -> Vec<Finding> {
+    if findings.len() > FINDINGS_MAX {
+        findings.sort_by_key(|it| it.severity != Severity::Error);
+        let left = findings.len() - FINDINGS_MAX;
+        findings.truncate(FINDINGS_MAX);
+        let text = format!("there are {left} more such findings, which are not told");
+        findings.push(Finding { severity: Severity::Warning, field: "metadata".into(), text });
     }
-    let mut name = digest::Context::new(&digest::SHA256);
-    // No name contains NUL.
-    for part in ["windlass pod", text(pod.metadata.namespace.as_ref()), text(pod.metadata.name.as_ref())] {
-        name.update(part.as_bytes());
-        name.update(b"\0");
-    }
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&name.finish().as_ref()[..16]);
-    bytes[6] = bytes[6] & 0x0f | 0x80;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
-    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    pod.metadata.uid = Some(parts.join("-"));
+    findings
 }
 
 /// Why a pod is not this node's, if it is not.

@@ -123,15 +123,22 @@ impl Controller for Served {
         use csi::controller_service_capability::{Rpc, Type, rpc};
         let capability =
             |it: rpc::Type| csi::ControllerServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: it.into() })) };
-        let capabilities = [rpc::Type::CreateDeleteVolume, rpc::Type::PublishUnpublishVolume].map(capability).into();
+        let grows = lock(&self.memory.grows).map(|_| rpc::Type::ExpandVolume);
+        let all = [rpc::Type::CreateDeleteVolume, rpc::Type::PublishUnpublishVolume].into_iter().chain(grows);
+        let capabilities = all.map(capability).collect();
         Ok(Response::new(csi::ControllerGetCapabilitiesResponse { capabilities }))
     }
 
     async fn controller_expand_volume(
         &self,
-        _: Request<csi::ControllerExpandVolumeRequest>,
+        request: Request<csi::ControllerExpandVolumeRequest>,
     ) -> Answer<csi::ControllerExpandVolumeResponse> {
-        Err(Status::unimplemented("nobody asks"))
+        let capacity_bytes = request.into_inner().capacity_range.map_or(0, |it| it.required_bytes);
+        let done: Response<csi::ControllerExpandVolumeResponse> =
+            self.act("ControllerExpandVolume", |_| Ok(())).await?;
+        drop(done);
+        let node_expansion_required = lock(&self.memory.grows).unwrap_or(false);
+        Ok(Response::new(csi::ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required }))
     }
 
     async fn controller_get_volume(
@@ -159,6 +166,7 @@ impl Identity for Served {
         &self,
         _: Request<csi::GetPluginCapabilitiesRequest>,
     ) -> Answer<csi::GetPluginCapabilitiesResponse> {
+        lock(&self.memory.questions).push("GetPluginCapabilities");
         Ok(Response::new(csi::GetPluginCapabilitiesResponse::default()))
     }
 

@@ -138,6 +138,7 @@ impl Claimed {
         let told = Arc::new(Mutex::new(Vec::new()));
         let listener = Arc::clone(&told);
         let scene = Scene {
+            default_account: "".into(),
             layout: case.scene.layout.clone(),
             watch: Watch::begin().unwrap(),
             objects: Arc::clone(&case.scene.objects),
@@ -157,7 +158,9 @@ impl Claimed {
     pub(crate) fn publish(&self, after: Earlier) -> Result<Made, Failure> {
         let Self { spec, slot, want, uid, access, .. } = self;
         let home = &self.scene.layout.home(&slot.pod);
-        now(Local.publish(&self.scene, &Publish { spec, slot, home, uid, want, access: *access, after, label: None }))
+        let (access, intend) = (*access, |_: &Made| Ok(()));
+        let (label, made, intend) = (None, None, &intend);
+        now(Local.publish(&self.scene, &Publish { spec, slot, home, uid, want, access, after, label, made, intend }))
     }
 
     /// Stages and publishes for the first time.

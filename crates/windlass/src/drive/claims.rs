@@ -1,0 +1,220 @@
+//! What is shown of claims, and volumes of claims that are deleted because somebody says so.
+
+use std::collections::BTreeSet;
+
+use windlass_core::reason::{Reason, WaitsOn};
+
+use super::{
+    provision::{Entry, shown},
+    *,
+};
+use crate::{
+    node::{ClaimRefusal, Deleted},
+    objects::{Kind, Lookup},
+    provision::{
+        self, Provision,
+        departure::{Departure, Moment},
+    },
+    quantity,
+    view::{self, ClaimPhase, ClaimStatus, Metadata},
+};
+
+const STORAGE: &str = "storage";
+
+impl Drive {
+    /// All claims there are, and what was made for those that are gone, sorted by namespace and name.
+    pub(crate) fn show_claims(&self) -> Vec<view::Claim> {
+        let mut claims: BTreeSet<Reference> = self.provisions.claims.keys().cloned().collect();
+        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        claims.extend(memory.claims().map(|(claim, _)| claim.clone()));
+        drop(memory);
+        claims.iter().filter_map(|it| self.show_one_claim(it)).collect()
+    }
+
+    /// A claim as it is shown; `None` if it is not there and nothing was made for it.
+    pub(crate) fn show_one_claim(&self, claim: &Reference) -> Option<view::Claim> {
+        let (entry, clock) = (self.provisions.claims.get(claim), self.clock());
+        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        let there = match memory.get(claim) {
+            Lookup::Found(Object::Claim(it)) => Some(it.clone()),
+            Lookup::Found(_) | Lookup::Absent | Lookup::Unavailable(_) => None,
+        };
+        let noted = entry.and_then(|it| it.noted.as_ref());
+        let object = there.as_deref().or(noted.map(|it| &it.claim))?;
+        let spec = object.spec.clone().unwrap_or_default();
+        let named = there.as_ref().and(spec.volume_name.clone()).filter(|it| !it.is_empty());
+        let volume = match &named {
+            Some(name) => match memory.get(&Reference::new(Kind::Volume, "", name)) {
+                Lookup::Found(Object::Volume(volume)) => Some(volume.clone()),
+                Lookup::Found(_) | Lookup::Absent | Lookup::Unavailable(_) => None,
+            },
+            None => noted.and_then(|it| it.volume.clone()).map(Arc::new),
+        };
+        let pods: Vec<PodUid> = memory.users(claim);
+        drop(memory);
+        let persistent = volume.as_ref().and_then(|it| it.spec.as_ref());
+        let source = persistent.and_then(|it| it.csi.as_ref());
+        let bytes = |list| quantity::bytes_of(list, STORAGE).ok().flatten();
+        let capacity = there.as_ref().and_then(|it| bytes(it.status.as_ref()?.capacity.as_ref()));
+        let name = |uid: &PodUid| view::split(&self.engine.view_pod(uid)?.pod.name).1.into();
+        let known = entry.map_or(Time::ZERO, |it| it.known);
+        let stand = entry.and_then(|it| it.stand.as_ref());
+        let status = ClaimStatus {
+            phase: phase(there.as_deref(), entry),
+            since: noted.and_then(|it| it.since).unwrap_or_else(|| clock.wall(known)),
+            volume: named.or_else(|| volume.as_ref()?.metadata.name.clone()),
+            volume_id: source.map(|it| provision::volume_id(&it.driver, &it.volume_handle).to_string()),
+            volume_handle: source.map(|it| it.volume_handle.clone()),
+            driver: source.map(|it| it.driver.clone()).or_else(|| noted.map(|it| it.driver().to_owned())),
+            storage_class: spec.storage_class_name.filter(|it| !it.is_empty()),
+            reclaim_policy: persistent.and_then(|it| it.persistent_volume_reclaim_policy.clone()),
+            access_modes: spec.access_modes.unwrap_or_default(),
+            volume_mode: spec.volume_mode,
+            requested_bytes: there.as_ref().and_then(|it| provision::wanted(it)),
+            capacity_bytes: capacity.or_else(|| bytes(persistent?.capacity.as_ref())),
+            gone_since: entry.and_then(|it| it.departure.as_ref()).map(|it| it.since),
+            delete_at: entry.and_then(delete_at).filter(|it| *it > self.now()).map(|it| clock.wall(it)),
+            pods: pods.iter().filter_map(name).collect(),
+            reasons: stand.map(|it| clock.reason(it)).into_iter().collect(),
+        };
+        let metadata = Metadata {
+            namespace: Some(claim.namespace().into()),
+            name: claim.name().into(),
+            uid: there.and_then(|it| it.metadata.uid.clone()).filter(|it| !it.is_empty()),
+        };
+        Some(view::Object::new("Claim", metadata, status))
+    }
+
+    /// What keeps a volume that a pod has from growing (I-7): its driver's controller, this node, or what this node was told
+    /// for good.
+    pub(crate) fn explain_growth(&self, volume: &VolumeId) -> Vec<Reason> {
+        let stand = self.provisions.volumes.get(volume).and_then(|it| self.provisions.claims.get(it)?.stand.clone());
+        let stand = stand.filter(|it| matches!(it.code, Code::Resizing | Code::ResizeFailed));
+        let refused = self.provisions.refused_growth.get(volume).cloned();
+        let mut reasons = self.engine.explain_growth(volume);
+        reasons.extend(stand.or(refused));
+        reasons
+    }
+
+    /// An attempt of this node to grow a volume came to an end that others should know.
+    pub(super) fn expansion_has_ended(&mut self, volume: &VolumeId, verdict: &Verdict) {
+        match verdict {
+            Verdict::Grown { .. } => {
+                self.provisions.refused_growth.remove(volume);
+                self.volume_has_grown(volume);
+                let (name, node) = (self.name_of(volume), &self.executor.scene.node);
+                let text: Arc<str> =
+                    format!("MountVolume.NodeExpandVolume succeeded for volume \"{name}\" {node}").into();
+                for pod in self.users.get(volume).into_iter().flatten() {
+                    self.executor.scene.tell.normal(pod, "FileSystemResizeSuccessful", text.clone());
+                }
+            }
+            // It is tried again, and told of like an attempt without an answer.
+            Verdict::Failed(_) => {}
+            // Nobody tries that again before something else is asked for, so it is kept in mind here.
+            Verdict::Infeasible(trouble) | Verdict::InUse(trouble) => {
+                let reason = Reason {
+                    code: Code::ResizeFailed,
+                    text: trouble.text.to_string(),
+                    since: self.now(),
+                    attempts: 1,
+                    next_try: None,
+                    goes_at: None,
+                    waits_on: WaitsOn::Nothing,
+                };
+                self.provisions.refused_growth.insert(volume.clone(), reason);
+                self.tell_of_failed_growth(volume, &trouble.text);
+            }
+        }
+    }
+
+    /// What a volume's object is called, as those call it who use it.
+    fn name_of(&self, volume: &VolumeId) -> String {
+        let mut users = self.users.get(volume).into_iter().flatten();
+        let detail = users.find_map(|it| self.pods.get(it)?.detail(volume));
+        let name = detail.and_then(|it| it.persistent.as_ref()?.metadata.name.clone());
+        name.unwrap_or_else(|| volume.to_string())
+    }
+
+    /// Tells the owners of the pods that have a volume that it does not grow (E-306).
+    pub(super) fn tell_of_failed_growth(&self, volume: &VolumeId, text: &str) {
+        let name = self.name_of(volume);
+        let text: Arc<str> = format!("NodeExpandVolume.NodeExpandVolume failed for volume \"{name}\" : {text}").into();
+        for pod in self.users.get(volume).into_iter().flatten() {
+            self.executor.scene.tell.warning(pod, "VolumeResizeFailed", text.clone());
+        }
+    }
+
+    /// Has the volume of a claim that is gone deleted now.
+    pub(crate) fn delete_claim(&mut self, claim: &Reference) -> Result<Deleted, ClaimRefusal> {
+        let title = || format!("{}/{}", claim.namespace(), claim.name());
+        let moment = Moment::now(&self.executor.boot);
+        let now = self.now();
+        let is_there = {
+            let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+            !matches!(memory.get(claim), Lookup::Absent)
+        };
+        if is_there || self.provisions.claims.get(claim).is_some_and(|it| it.given.is_some()) {
+            return Err(ClaimRefusal::StillThere { claim: title() });
+        }
+        let Some((noted, entry)) = self.provisions.claims.get(claim).and_then(|it| Some((it.noted.as_ref()?, it)))
+        else {
+            return Err(ClaimRefusal::Unknown { claim: title() });
+        };
+        if !self.provisions.is_complete || self.provisions.is_doubted {
+            return Err(ClaimRefusal::SourceIncomplete { claim: title() });
+        }
+        let volume = noted.volume.as_ref().map(shown);
+        if let Some(id) = noted.volume_id()
+            && let Some(used) = self.engine.view_volume(&id)
+        {
+            let name =
+                |uid: &PodUid| self.engine.view_pod(uid).map_or_else(|| uid.to_string(), |it| it.pod.name.to_string());
+            let pods = used.mounts.iter().map(|it| name(&it.pod)).collect();
+            return Err(ClaimRefusal::InUse { claim: title(), volume: volume.unwrap_or_default(), pods });
+        }
+        if noted.volume.is_some() && !noted.is_deleted_with_claim() {
+            if entry.is_running {
+                return Err(ClaimRefusal::Busy { claim: title() });
+            }
+            let noted = noted.clone();
+            self.release_for(claim, noted);
+            return Ok(Deleted::Released { volume: volume.unwrap_or_default() });
+        }
+        if !noted.is_doomed()
+            && let Some(entry) = self.provisions.claims.get_mut(claim)
+        {
+            // On disk like a claim that has just gone, without a delay: what was said here outlasts a restart too.
+            entry.departure = Some(Departure::begin(&moment, Duration::ZERO));
+            entry.due = Some((now, moment.wall));
+        }
+        self.try_claim_now(claim);
+        Ok(Deleted::Deleting { volume })
+    }
+}
+
+/// When the volume of a claim that went is deleted, if its class says so and it has not begun.
+fn delete_at(entry: &Entry) -> Option<Time> {
+    let noted =
+        entry.noted.as_ref().filter(|it| entry.given.is_none() && it.is_deleted_with_claim() && !it.is_doomed());
+    noted.and(entry.due).map(|(due, _)| due)
+}
+
+/// How far a claim has come. `there` is the claim as pods see it, if it is there.
+fn phase(there: Option<&api::PersistentVolumeClaim>, entry: Option<&Entry>) -> ClaimPhase {
+    let code = entry.and_then(|it| it.stand.as_ref()).map(|it| it.code);
+    match (there, code) {
+        (Some(claim), _) if claim.status.as_ref().and_then(|it| it.phase.as_deref()) == Some("Bound") => {
+            ClaimPhase::Bound
+        }
+        (_, Some(Code::ProvisioningFailed | Code::DeletionFailed)) => ClaimPhase::Failed,
+        (Some(_), _) => ClaimPhase::Pending,
+        (None, Some(Code::DeletingVolume)) => ClaimPhase::Deleting,
+        (None, Some(Code::DeletePending)) => ClaimPhase::DeletePending,
+        (None, _) => match entry.and_then(|it| it.noted.as_ref()).is_some_and(Provision::is_doomed) {
+            true => ClaimPhase::Deleting,
+            false if entry.and_then(delete_at).is_some() => ClaimPhase::DeletePending,
+            false => ClaimPhase::Kept,
+        },
+    }
+}

@@ -1,0 +1,185 @@
+//! Pods that go: when nothing of them is left, and when nothing is left of the volumes that they alone had.
+//!
+//! The engine is done with a pod once no volume of it is mounted any more. Its directory goes after that, on a worker, and
+//! volumes that it shared with nobody are unstaged, detached and perhaps deleted: whoever waits is told when that is true.
+
+use super::*;
+use crate::node::WaitError as Unmet;
+
+/// Whoever waits for a pod to go.
+pub(crate) type Waiter = oneshot::Sender<Result<(), Unmet>>;
+
+/// What is left of a pod that the engine is done with.
+#[derive(Default)]
+pub(super) struct Departing {
+    /// `namespace/name`, if that is known.
+    pub(super) name: Option<Arc<str>>,
+    /// Its directory is being removed.
+    pub(super) has_directory: bool,
+    /// Volumes that it had, which are here for nobody else.
+    pub(super) volumes: BTreeSet<VolumeId>,
+    /// Told when its directory is gone.
+    gone: Vec<Waiter>,
+    /// Told when nothing of its volumes is left either.
+    released: Vec<Waiter>,
+}
+
+/// Pods that go, and the way back to them from the volumes that they had.
+#[derive(Default)]
+pub(super) struct Departures {
+    pods: HashMap<PodUid, Departing>,
+    /// The same by what they are called, as far as that is known.
+    named: HashMap<Arc<str>, BTreeSet<PodUid>>,
+    volumes: HashMap<VolumeId, BTreeSet<PodUid>>,
+    /// What pods are called that were removed and are not gone.
+    names: HashMap<PodUid, Arc<str>>,
+}
+
+impl Departures {
+    /// The pods of which the engine knows nothing any more, and of which something is left.
+    pub(super) fn uids(&self) -> impl Iterator<Item = &PodUid> {
+        self.pods.keys()
+    }
+
+    pub(super) fn get(&self, pod: &PodUid) -> Option<&Departing> {
+        self.pods.get(pod)
+    }
+
+    /// Those of [`Departures::uids`] that have this name.
+    pub(super) fn named(&self, name: &str) -> impl Iterator<Item = &PodUid> {
+        self.named.get(name).into_iter().flatten()
+    }
+
+    /// What is left of a pod, under the name that it has.
+    fn entry(&mut self, pod: &PodUid) -> &mut Departing {
+        let departing = self.pods.entry(pod.clone()).or_default();
+        if let Some(name) = self.names.get(pod)
+            && departing.name.as_ref() != Some(name)
+        {
+            if let Some(before) = departing.name.replace(name.clone()) {
+                forget(&mut self.named, &before, pod);
+            }
+            self.named.entry(name.clone()).or_default().insert(pod.clone());
+        }
+        departing
+    }
+
+    /// Nothing is left of a pod.
+    fn remove(&mut self, pod: &PodUid) -> Option<Departing> {
+        self.names.remove(pod);
+        let departing = self.pods.remove(pod)?;
+        if let Some(name) = &departing.name {
+            forget(&mut self.named, name, pod);
+        }
+        Some(departing)
+    }
+}
+
+fn forget(named: &mut HashMap<Arc<str>, BTreeSet<PodUid>>, name: &str, pod: &PodUid) {
+    if let Some(pods) = named.get_mut(name) {
+        pods.remove(pod);
+        if pods.is_empty() {
+            named.remove(name);
+        }
+    }
+}
+
+impl Drive {
+    pub(super) fn note_name(&mut self, pod: &PodUid, name: &Arc<str>) {
+        self.departures.names.insert(pod.clone(), name.clone());
+    }
+
+    /// A pod is here, again or for the first time.
+    pub(super) fn is_back(&mut self, pod: &PodUid) {
+        self.departures.names.remove(pod);
+    }
+
+    /// The engine is done with a pod.
+    pub(super) fn release(&mut self, pod: &PodUid) {
+        let removes = !self.pods.contains_key(pod) && !self.keep_directories;
+        if !self.pods.contains_key(pod) {
+            self.whole.remove(pod);
+            self.executor.live.lock().unwrap_or_else(PoisonError::into_inner).remove(pod);
+        }
+        if !removes || !self.chore(pod.clone(), Executor::remove_pod) {
+            self.directory_is_gone(pod, Ok(()));
+            return;
+        }
+        self.departures.entry(pod).has_directory = true;
+    }
+
+    /// The directory of a pod is gone, or cannot be removed.
+    pub(super) fn directory_is_gone(&mut self, pod: &PodUid, done: Result<(), Arc<str>>) {
+        let waiters = self.departures.pods.get_mut(pod).map(|it| {
+            it.has_directory = false;
+            mem::take(&mut it.gone)
+        });
+        for waiter in waiters.into_iter().flatten() {
+            let _ = waiter.send(done.clone().map_err(|text| Unmet::Leftover { text }));
+        }
+        match done {
+            Ok(()) => _ = self.changes.send(Change::PodReleased(pod.clone())),
+            Err(text) => _ = self.changes.send(Change::Leftover { pod: pod.clone(), text }),
+        }
+        self.depart(pod);
+        if !self.pods.contains_key(pod) && !self.departures.pods.contains_key(pod) {
+            self.born.remove(pod);
+        }
+    }
+
+    /// A pod has given a volume back, which is still here or is to be deleted.
+    pub(super) fn volume_outlives_pod(&mut self, volume: &VolumeId, pod: &PodUid) {
+        if !self.is_left(volume) {
+            return;
+        }
+        self.departures.entry(pod).volumes.insert(volume.clone());
+        self.departures.volumes.entry(volume.clone()).or_default().insert(pod.clone());
+    }
+
+    /// Whether a volume is here for nobody, or is to be deleted.
+    fn is_left(&self, volume: &VolumeId) -> bool {
+        self.engine.is_unused(volume) || self.is_to_be_deleted(volume)
+    }
+
+    /// Something happened to a volume: if nothing of it is left, or others use it, pods that had it need not wait for it.
+    pub(super) fn look_after(&mut self, volume: &VolumeId) {
+        if !self.departures.volumes.contains_key(volume) || self.is_left(volume) {
+            return;
+        }
+        for pod in self.departures.volumes.remove(volume).into_iter().flatten() {
+            if let Some(departing) = self.departures.pods.get_mut(&pod) {
+                departing.volumes.remove(volume);
+            }
+            self.depart(&pod);
+        }
+    }
+
+    /// Forgets a pod of which nothing is left, and tells whoever waits for that.
+    fn depart(&mut self, pod: &PodUid) {
+        let is_over = |it: &Departing| !it.has_directory && it.volumes.is_empty();
+        // One of its volumes may be gone from this node before another is unmounted.
+        if !self.departures.pods.get(pod).is_some_and(is_over) || self.engine.view_pod(pod).is_some() {
+            return;
+        }
+        for waiter in self.departures.remove(pod).into_iter().flat_map(|it| it.released) {
+            let _ = waiter.send(Ok(()));
+        }
+        let _ = self.changes.send(Change::VolumesReleased(pod.clone()));
+    }
+
+    /// Nothing of the pod is mounted any more; whoever waits is told once its directory is gone too.
+    pub(super) fn gone_but_for_directory(&mut self, pod: &PodUid, waiter: Waiter) {
+        match self.departures.pods.get_mut(pod).filter(|it| it.has_directory) {
+            Some(departing) => departing.gone.push(waiter),
+            None => _ = waiter.send(Ok(())),
+        }
+    }
+
+    /// Somebody waits until nothing of the volumes is left that a pod had, which is gone.
+    pub(crate) fn wait_released(&mut self, pod: &PodUid, waiter: Waiter) {
+        match self.departures.pods.get_mut(pod) {
+            Some(departing) => departing.released.push(waiter),
+            None => _ = waiter.send(Ok(())),
+        }
+    }
+}

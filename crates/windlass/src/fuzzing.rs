@@ -1,0 +1,39 @@
+//! The door for the fuzzers of this workspace (`crates/windlass-fuzz`): what is written to disk and read again, as bytes.
+//!
+//! What is here is no part of the library: nothing else may use it, and it changes whenever what is behind it does.
+
+use windlass_linux::name::Name;
+
+use crate::{
+    plugin::csi::notes::Note,
+    provision::Provision,
+    record::{self, Key, Record},
+};
+
+/// The record in a file, or what is wrong with it.
+pub fn read_record(contents: &[u8]) -> Result<Record, String> {
+    record::text::parse(contents).map(|(record, _)| record)
+}
+
+/// A record as a line of a file.
+///
+/// # Panics
+///
+/// If it cannot be written.
+#[must_use]
+pub fn write_record(record: &Record) -> Vec<u8> {
+    let name = Name::new("record", "fuzzed").expect("this is a name");
+    record::text::line(&name, &Key::Stage(record.spec.id.clone()), record).expect("a record can be written")
+}
+
+/// A `vol_data.json`, read and written again.
+#[must_use]
+pub fn rewrite_note(contents: &[u8]) -> Option<Vec<u8>> {
+    Note::parse(contents).map(|it| it.text().unwrap_or_default())
+}
+
+/// What was made for a claim, read and written again.
+pub fn rewrite_provision(contents: &[u8]) -> Result<Vec<u8>, String> {
+    let provision: Provision = serde_json::from_slice(contents).map_err(|error| error.to_string())?;
+    serde_json::to_vec(&provision).map_err(|error| error.to_string())
+}

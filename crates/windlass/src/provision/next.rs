@@ -1,0 +1,235 @@
+//! What is to be done about a claim's volume: a decision, made from what is known at one moment.
+//!
+//! A volume is deleted only if its claim was seen to go while this node was told of everything there is, if its time has
+//! come or somebody said so, if its class says so, and if nothing has it (I-15). Whatever is missing keeps it.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use windlass_core::ids::Time;
+
+use super::{Provision, departure::Departure};
+
+/// What is known of a claim and its volume.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts<'a> {
+    pub(crate) now: Time,
+    /// The claim as it was given, if it is there.
+    pub(crate) given: Option<&'a PersistentVolumeClaim>,
+    /// What is on disk.
+    pub(crate) noted: Option<&'a Provision>,
+    /// The claim was seen to go.
+    pub(crate) departure: Option<&'a Departure>,
+    /// When the volume of a claim that was seen to go may be deleted.
+    pub(crate) due: Option<Time>,
+    /// What failed is not tried before this.
+    pub(crate) not_before: Option<Time>,
+    /// All claims there are have been given.
+    pub(crate) is_complete: bool,
+    /// Something on this node has the volume, or may have it.
+    pub(crate) is_in_use: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// Nothing: there is nothing to be known of the claim.
+    Forget,
+    /// Nothing: it has its volume, which is as large as it asks for.
+    Settled,
+    /// Nothing before the time comes to try again.
+    BackOff,
+    /// Write down that the claim was seen to go, or that it is back.
+    Note,
+    /// Have a volume made.
+    Make,
+    /// Have the volume made larger.
+    Grow { to_bytes: u64, from_bytes: u64 },
+    /// It asks for more than it has, which its class does not allow.
+    MayNotGrow { to_bytes: u64, from_bytes: u64 },
+    /// Nothing: whether the claim is there is not known.
+    Unknown,
+    /// Nothing: the volume stays.
+    Keep(Kept),
+    /// Nothing before this time, when its volume is deleted.
+    Count(Time),
+    /// Nothing before nobody has the volume any more.
+    LetGo,
+    /// Have the volume deleted; or found out what it is called, if it may have been made.
+    Delete,
+}
+
+/// Why the volume of a claim that is not there stays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kept {
+    /// Nobody saw that the claim went.
+    NotSeen,
+    /// Its class says so.
+    Retained,
+    /// The claim names another volume.
+    NamesAnother,
+}
+
+/// Decides.
+pub(crate) fn next(facts: &Facts<'_>) -> Next {
+    let Facts { given, noted, .. } = *facts;
+    match (given, noted) {
+        // What was begun to be deleted is nobody's any more, whoever asks for it by now (I-10).
+        (_, Some(noted)) if noted.is_doomed() => match facts.is_complete {
+            true => delete(facts),
+            false => Next::Unknown,
+        },
+        (_, Some(noted)) if noted.departure.as_ref() != facts.departure => Next::Note.once_due(facts),
+        (Some(given), Some(noted)) if noted.volume.is_some() => {
+            if noted.bound(given).is_none() {
+                Next::Keep(Kept::NamesAnother)
+            } else {
+                grow(facts, given, noted)
+            }
+        }
+        (Some(given), _) if super::asks(given) => Next::Make.once_due(facts),
+        (Some(_) | None, None) => Next::Forget,
+        // What is being made for it is nobody's.
+        (Some(_), Some(_)) => Next::Keep(Kept::NamesAnother),
+        (None, Some(_)) if !facts.is_complete => Next::Unknown,
+        (None, Some(noted)) if noted.volume.is_some() && !noted.is_deleted_with_claim() => Next::Keep(Kept::Retained),
+        (None, Some(_)) => match (facts.departure, facts.due) {
+            (Some(_), Some(due)) if due > facts.now => Next::Count(due),
+            (Some(_), Some(_)) => delete(facts),
+            (None, _) | (_, None) => Next::Keep(Kept::NotSeen),
+        },
+    }
+}
+
+fn delete(facts: &Facts<'_>) -> Next {
+    if facts.is_in_use { Next::LetGo } else { Next::Delete.once_due(facts) }
+}
+
+fn grow(facts: &Facts<'_>, given: &PersistentVolumeClaim, noted: &Provision) -> Next {
+    match (super::wanted(given), noted.size()) {
+        (Some(to_bytes), Some(from_bytes)) if to_bytes > from_bytes => match noted.may_grow() {
+            true => Next::Grow { to_bytes, from_bytes }.once_due(facts),
+            false => Next::MayNotGrow { to_bytes, from_bytes },
+        },
+        (_, _) => Next::Settled,
+    }
+}
+
+impl Next {
+    /// This, if the time to try again has come.
+    fn once_due(self, facts: &Facts<'_>) -> Self {
+        if facts.not_before.is_some_and(|it| it > facts.now) { Self::BackOff } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+    use k8s_openapi::serde_json::{from_value, json};
+    use windlass_csi::proto::csi;
+
+    use super::{super::departure::Moment, *};
+
+    fn claim(megabytes: u32) -> PersistentVolumeClaim {
+        from_value(json!({
+            "metadata": {"namespace": "default", "name": "data"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": "fast",
+                "resources": {"requests": {"storage": format!("{megabytes}Mi")}},
+            },
+        }))
+        .unwrap()
+    }
+
+    /// What was asked for, and made.
+    fn made(reclaim: &str) -> Provision {
+        let class = from_value(json!({
+            "metadata": {"name": "fast"}, "provisioner": "d", "reclaimPolicy": reclaim, "allowVolumeExpansion": true,
+        }));
+        let asked = Provision::new([7; 16], &claim(1), &class.unwrap(), Default::default(), Timestamp::UNIX_EPOCH);
+        let volume = asked.made(csi::Volume { volume_id: "v".into(), ..Default::default() });
+        asked.with_volume(volume)
+    }
+
+    fn departure() -> Departure {
+        let moment = Moment { boot: "b".into(), uptime: Duration::ZERO, wall: Timestamp::UNIX_EPOCH };
+        Departure::begin(&moment, Duration::from_secs(600))
+    }
+
+    fn facts<'a>(given: Option<&'a PersistentVolumeClaim>, noted: Option<&'a Provision>) -> Facts<'a> {
+        Facts {
+            now: Time(1000),
+            given,
+            noted,
+            departure: noted.and_then(|it| it.departure.as_ref()),
+            due: None,
+            not_before: None,
+            is_complete: true,
+            is_in_use: false,
+        }
+    }
+
+    #[test]
+    fn a_claim_gets_a_volume_and_more_if_it_asks_for_more() {
+        let (one, two, made) = (claim(1), claim(2), made("Delete"));
+        assert_eq!(next(&facts(Some(&one), None)), Next::Make);
+        assert_eq!(next(&facts(Some(&one), Some(&made))), Next::Settled);
+        let grow = Next::Grow { to_bytes: 2 << 20, from_bytes: 1 << 20 };
+        assert_eq!(next(&facts(Some(&two), Some(&made))), grow);
+        assert_eq!(
+            next(&Facts { not_before: Some(Time(1001)), ..facts(Some(&two), Some(&made)) }),
+            Next::BackOff,
+            "not before its time"
+        );
+        assert_eq!(next(&facts(None, None)), Next::Forget);
+    }
+
+    /// I-15.
+    #[test]
+    fn a_volume_is_deleted_only_if_its_claim_was_seen_to_go_and_its_time_has_come() {
+        let made = made("Delete");
+        let gone = made.clone().departed(Some(departure()));
+        let seen = Facts { due: Some(Time(1000)), ..facts(None, Some(&gone)) };
+        assert_eq!(next(&seen), Next::Delete);
+        assert_eq!(next(&Facts { due: Some(Time(1001)), ..seen }), Next::Count(Time(1001)));
+        assert_eq!(next(&Facts { is_complete: false, ..seen }), Next::Unknown);
+        assert_eq!(next(&Facts { is_in_use: true, ..seen }), Next::LetGo);
+        assert_eq!(next(&Facts { not_before: Some(Time(1001)), ..seen }), Next::BackOff);
+        assert_eq!(next(&facts(None, Some(&made))), Next::Keep(Kept::NotSeen));
+    }
+
+    #[test]
+    fn that_a_claim_went_or_came_back_is_on_disk_before_anything_else_is_done() {
+        let (one, made, departure) = (claim(1), made("Delete"), departure());
+        let gone = made.clone().departed(Some(departure.clone()));
+        let unwritten = Facts { departure: Some(&departure), due: Some(Time(0)), ..facts(None, Some(&made)) };
+        assert_eq!(next(&unwritten), Next::Note);
+        assert_eq!(next(&Facts { departure: None, ..facts(Some(&one), Some(&gone)) }), Next::Note, "it is back");
+    }
+
+    #[test]
+    fn a_class_that_keeps_volumes_has_none_deleted() {
+        let gone = made("Retain").departed(Some(departure()));
+        let facts = Facts { due: Some(Time(0)), ..facts(None, Some(&gone)) };
+        assert_eq!(next(&facts), Next::Keep(Kept::Retained));
+    }
+
+    /// I-10.
+    #[test]
+    fn what_was_begun_to_be_deleted_is_deleted_to_the_end() {
+        let (one, doomed) = (claim(1), made("Delete").released(true));
+        for given in [None, Some(&one)] {
+            assert_eq!(next(&facts(given, Some(&doomed))), Next::Delete);
+            assert_eq!(next(&Facts { is_complete: false, ..facts(given, Some(&doomed)) }), Next::Unknown);
+            assert_eq!(next(&Facts { is_in_use: true, ..facts(given, Some(&doomed)) }), Next::LetGo);
+        }
+    }
+
+    #[test]
+    fn a_volume_whose_claim_names_another_stays() {
+        let (mut other, made) = (claim(1), made("Delete"));
+        other.spec.get_or_insert_default().volume_name = Some("pv".into());
+        assert_eq!(next(&facts(Some(&other), Some(&made))), Next::Keep(Kept::NamesAnother));
+        assert_eq!(next(&facts(Some(&other), None)), Next::Forget);
+    }
+}

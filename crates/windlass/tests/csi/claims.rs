@@ -1,0 +1,472 @@
+//! What becomes of the volumes of claims that go, grow or cannot have one, where this node has them made: volumes are deleted
+//! late, or because somebody says so (I-15), and whatever is not as it should be says why (I-7).
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::{core::v1::PersistentVolumeClaim, storage::v1::StorageClass},
+    serde_json::{Value, json},
+};
+use libtest_mimic::Trial;
+use windlass::{
+    Node,
+    node::{Change, ClaimRefusal, Deleted},
+    tell::Tone,
+    view::{Claim, ClaimPhase},
+};
+
+use crate::{
+    controlled::{claim, class, delete, explained, give, reference, start, until},
+    driver::{Driver, Fault, Memory},
+    host::{GROWN, Host, of, pod, run, settle, uid},
+};
+
+macro_rules! tests {
+    ($($test:ident),* $(,)?) => {
+        pub(crate) fn tests(tests: &mut Vec<Trial>) {
+            $(crate::add(tests, stringify!($test), $test);)*
+        }
+    };
+}
+
+tests! {
+    a_claim_that_comes_back_in_time_has_its_volume_as_before,
+    a_class_that_keeps_volumes_has_them_forgotten_and_not_deleted,
+    a_driver_is_asked_for_its_services_once,
+    a_resize_that_fails_on_the_node_says_so_to_the_pods_that_have_the_volume,
+    a_resize_that_fails_says_so_everywhere_and_is_tried_again,
+    a_volume_grows_by_its_node_alone,
+    a_volume_that_its_controller_grew_alone_shows_its_size,
+    a_volume_whose_claim_went_is_deleted_at_once_if_somebody_says_so,
+    a_volume_whose_claim_was_not_seen_to_go_is_listed_and_told_of_once,
+    claims_without_a_controller_say_so,
+    claims_without_pods_are_listed,
+    the_time_until_a_volume_is_deleted_counts_on_over_a_restart,
+    what_a_claim_says_of_its_own_provisioning_is_nothing_to_go_by,
+    what_is_wanted_or_in_use_is_not_deleted_whoever_says_so,
+}
+
+const LONG: Duration = Duration::from_secs(600);
+
+fn patient(host: &Host) -> Node {
+    host.controlling().delete_delay(LONG).start().expect("a node")
+}
+
+fn shown(node: &Node) -> Option<Claim> {
+    run(node.show_claim("default", "claim")).unwrap()
+}
+
+fn phase(node: &Node) -> Option<ClaimPhase> {
+    shown(node).map(|it| it.status.phase)
+}
+
+fn code(node: &Node) -> String {
+    shown(node).and_then(|it| it.status.reasons.last().map(|it| it.code.clone())).unwrap_or_default()
+}
+
+/// Waits until the claim is so.
+fn until_shown(node: &Node, what: &str, is_so: impl Fn(Option<&Claim>) -> bool) -> Option<Claim> {
+    let mut changes = node.changes();
+    let mut last = None;
+    let waiting = async {
+        loop {
+            last = node.show_claim("default", "claim").await.unwrap();
+            if is_so(last.as_ref()) {
+                return;
+            }
+            changes.next().await;
+        }
+    };
+    if run(async { tokio::time::timeout(Duration::from_secs(20), waiting).await }).is_err() {
+        panic!("it never was {what}: {last:#?}");
+    }
+    last
+}
+
+fn until_phase(node: &Node, phase: ClaimPhase) -> Claim {
+    until_shown(node, &format!("{phase:?}"), |it| it.is_some_and(|it| it.status.phase == phase)).expect("a claim")
+}
+
+/// A claim of this size.
+fn sized(storage: &str) -> Value {
+    let mut claim = claim();
+    claim["spec"]["resources"]["requests"]["storage"] = json!(storage);
+    claim
+}
+
+fn growing() -> Value {
+    let mut class = class("Delete", "Immediate");
+    class["allowVolumeExpansion"] = json!(true);
+    class
+}
+
+fn ask_for(node: &Node, storage: &str) {
+    node.update_object(of::<PersistentVolumeClaim>(&sized(storage)));
+}
+
+/// I-15.
+fn a_claim_that_comes_back_in_time_has_its_volume_as_before(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = patient(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    until_phase(&node, ClaimPhase::Bound);
+    let before = Timestamp::now();
+    node.remove_object(&reference());
+    let gone = until_phase(&node, ClaimPhase::DeletePending).status;
+    let due = gone.delete_at.expect("a time").duration_since(before);
+    // Times are shown to the millisecond.
+    let ten = SignedDuration::from_millis(600_000 - 1);
+    assert!(due >= ten && due < ten + SignedDuration::from_secs(30), "{due:?}");
+    let reason = gone.reasons.last().expect("a reason");
+    assert_eq!(reason.code, "DeletePending");
+    assert!(reason.remedy.contains("Put the claim back") && reason.remedy.contains("windlass delete claim"));
+    assert_eq!((gone.capacity_bytes, gone.reclaim_policy.as_deref()), (Some(1 << 30), Some("Delete")));
+
+    let changes = node.changes();
+    node.update_object(of::<PersistentVolumeClaim>(&claim()));
+    until(changes, "the claim is back");
+    let back = until_phase(&node, ClaimPhase::Bound).status;
+    assert_eq!((back.delete_at, back.gone_since, back.reasons.len()), (None, None, 0));
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    assert_eq!(memory.calls().iter().filter(|it| it.contains("eVolume") && !it.contains("Stage")).count(), 1);
+    assert!(!memory.calls().contains(&"DeleteVolume"));
+    node.remove_pod(&uid());
+    settle(&node);
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+}
+
+/// I-15, I-11: also if whoever saw it was killed, for all that is known of it is on disk.
+fn the_time_until_a_volume_is_deleted_counts_on_over_a_restart(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = patient(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    until_phase(&node, ClaimPhase::Bound);
+    node.remove_object(&reference());
+    let before = until_phase(&node, ClaimPhase::DeletePending).status.delete_at.unwrap();
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+
+    // Whatever is set by then, what was said counts.
+    let node = start(host);
+    node.complete();
+    let after = until_phase(&node, ClaimPhase::DeletePending).status.delete_at.unwrap();
+    assert!(after.duration_since(before).abs() < SignedDuration::from_secs(2), "{before} {after}");
+    assert!(!memory.calls().contains(&"DeleteVolume"));
+    // And a claim that is there again stops it, also for the next start.
+    node.update_object(of::<PersistentVolumeClaim>(&claim()));
+    until_phase(&node, ClaimPhase::Bound);
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+    let node = start(host);
+    node.complete();
+    until_phase(&node, ClaimPhase::Kept);
+    assert_eq!(memory.calls(), ["CreateVolume"]);
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+}
+
+fn a_volume_whose_claim_went_is_deleted_at_once_if_somebody_says_so(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = patient(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    until_phase(&node, ClaimPhase::Bound);
+    node.remove_object(&reference());
+    until_phase(&node, ClaimPhase::DeletePending);
+    let changes = node.changes();
+    let done = run(node.delete_claim("default", "claim")).expect("nothing has it");
+    assert!(matches!(done, Deleted::Deleting { volume: Some(it) } if it.contains("pvc-")));
+    until(changes, "was deleted");
+    assert_eq!(memory.calls(), ["CreateVolume", "DeleteVolume"]);
+    assert_eq!(shown(&node), None);
+    let again = run(node.delete_claim("default", "claim"));
+    assert_eq!(again, Err(ClaimRefusal::Unknown { claim: "default/claim".into() }));
+    host.end(node);
+}
+
+/// I-1.
+fn what_is_wanted_or_in_use_is_not_deleted_whoever_says_so(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = patient(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    let refused = run(node.delete_claim("default", "claim"));
+    assert_eq!(refused, Err(ClaimRefusal::StillThere { claim: "default/claim".into() }));
+    node.remove_object(&reference());
+    let refused = run(node.delete_claim("default", "claim")).expect_err("a pod has it");
+    assert!(matches!(&refused, ClaimRefusal::InUse { pods, .. } if pods == &["default/app"]), "{refused}");
+    assert!(!memory.calls().contains(&"DeleteVolume"));
+    node.remove_pod(&uid());
+    settle(&node);
+    assert_eq!(phase(&node), Some(ClaimPhase::DeletePending), "its time has not come");
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+
+    // While not all that there is was told, the claim may be there.
+    let node = patient(host);
+    until_shown(&node, "read", |it| it.is_some());
+    let refused = run(node.delete_claim("default", "claim"));
+    assert_eq!(refused, Err(ClaimRefusal::SourceIncomplete { claim: "default/claim".into() }));
+    assert_eq!(code(&node), "SourceIncomplete");
+    node.complete();
+    let changes = node.changes();
+    run(node.delete_claim("default", "claim")).expect("nothing has it");
+    until(changes, "was deleted");
+    host.end(node);
+}
+
+fn a_volume_whose_claim_was_not_seen_to_go_is_listed_and_told_of_once(host: &Host) {
+    let memory = Memory::new();
+    let driver = Driver::start(host, &memory);
+    let node = start(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    until_phase(&node, ClaimPhase::Bound);
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+    drop(driver);
+
+    let node = start(host);
+    let mut changes = node.changes_since_start().unwrap();
+    node.complete();
+    let kept = until_phase(&node, ClaimPhase::Kept).status;
+    assert!(kept.volume.is_some_and(|it| it.starts_with("pvc-")) && kept.volume_handle.is_some());
+    assert_eq!(kept.reasons.last().unwrap().code, "VolumeKept");
+    // Whatever comes and goes meanwhile.
+    for _ in 0..3 {
+        let mut came = node.changes();
+        let driver = Driver::start(host, &memory);
+        run(async { while !matches!(came.next().await, Some(Change::Driver { registered: true, .. })) {} });
+        drop(driver);
+        run(async { while !matches!(came.next().await, Some(Change::Driver { registered: false, .. })) {} });
+    }
+    let _driver = Driver::start(host, &memory);
+    run(node.delete_claim("default", "claim")).expect("nothing has it");
+    let mut told = 0;
+    run(async {
+        loop {
+            match changes.next().await {
+                Some(Change::Claim { text, .. }) if text.contains("was deleted") => return,
+                Some(Change::Claim { tone: Tone::Warning, reason: "VolumeKept", .. }) => told += 1,
+                Some(_) => {}
+                None => panic!("the node ended"),
+            }
+        }
+    });
+    assert_eq!((told, memory.calls()), (1, vec!["CreateVolume", "DeleteVolume"]));
+    host.end(node);
+}
+
+fn a_class_that_keeps_volumes_has_them_forgotten_and_not_deleted(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = start(host);
+    give(&node, &class("Retain", "Immediate"), &claim());
+    node.complete();
+    until_phase(&node, ClaimPhase::Bound);
+    node.remove_object(&reference());
+    until_phase(&node, ClaimPhase::Kept);
+    until_shown(&node, "noted", |it| it.is_some_and(|it| !it.status.reasons.is_empty()));
+    let changes = node.changes();
+    let done = run(node.delete_claim("default", "claim")).expect("nothing has it");
+    assert!(matches!(done, Deleted::Released { volume } if volume.contains("id of pvc-")));
+    until(changes, "its driver keeps it");
+    assert_eq!((shown(&node), memory.calls()), (None, vec!["CreateVolume"]));
+    host.end(node);
+}
+
+fn claims_without_pods_are_listed(host: &Host) {
+    let node = start(host);
+    let fixed = json!({
+        "metadata": {"namespace": "shop", "name": "fixed"},
+        "spec": {
+            "volumeName": "pv", "accessModes": ["ReadOnlyMany"], "storageClassName": "",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+        "status": {"phase": "Bound", "capacity": {"storage": "2Gi"}},
+    });
+    node.update_object(of::<PersistentVolumeClaim>(&fixed));
+    node.update_object(of::<PersistentVolumeClaim>(&claim()));
+    node.complete();
+    until_shown(&node, "waiting", |it| it.is_some_and(|it| !it.status.reasons.is_empty()));
+    let all = run(node.show_claims()).unwrap();
+    let shown: Vec<_> = all.iter().map(|it| (it.metadata.name.as_str(), it.status.phase)).collect();
+    assert_eq!(shown, [("claim", ClaimPhase::Pending), ("fixed", ClaimPhase::Bound)]);
+    assert_eq!((all[1].status.volume.as_deref(), all[1].status.capacity_bytes), (Some("pv"), Some(2 << 30)));
+    assert_eq!((code(&node), all[0].status.requested_bytes), ("ClassMissing".into(), Some(1 << 30)));
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+}
+
+fn claims_without_a_controller_say_so(host: &Host) {
+    let node = host.bare();
+    node.update_object(of::<PersistentVolumeClaim>(&claim()));
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    explained(&node, "PVC is not bound: nothing makes its volume");
+    assert_eq!(code(&node), "ControllerMissing");
+    node.update_object(of::<StorageClass>(&class("Delete", "Immediate")));
+    explained(&node, "no controller service of driver scripted.example.com is set");
+    assert!(shown(&node).unwrap().status.reasons[0].remedy.contains("--controller"));
+    node.remove_pod(&uid());
+    settle(&node);
+    host.end(node);
+}
+
+fn what_a_claim_says_of_its_own_provisioning_is_nothing_to_go_by(host: &Host) {
+    let node = host.bare();
+    let mut liar = claim();
+    liar["metadata"]["annotations"] = json!({"windlass.dev/provisioning": "all is well"});
+    liar["spec"]["volumeName"] = json!("pv");
+    node.update_object(of::<PersistentVolumeClaim>(&liar));
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    explained(&node, "PVC is not bound");
+    let reasons = run(node.explain(&uid())).unwrap();
+    assert!(!format!("{reasons:?}").contains("all is well"), "{reasons:?}");
+    node.remove_pod(&uid());
+    settle(&node);
+    host.end(node);
+}
+
+/// CSI: a plugin that cannot grow volumes by its controller may still do so on nodes.
+fn a_volume_grows_by_its_node_alone(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = start(host);
+    give(&node, &growing(), &claim());
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    ask_for(&node, "2Gi");
+    until_shown(&node, "grown", |it| it.is_some_and(|it| it.status.capacity_bytes == Some(GROWN)));
+    assert_eq!(memory.size(), GROWN);
+    assert!(!memory.calls().contains(&"ControllerExpandVolume"));
+    node.remove_pod(&uid());
+    settle(&node);
+    delete(&node);
+    host.end(node);
+}
+
+fn a_volume_that_its_controller_grew_alone_shows_its_size(host: &Host) {
+    let memory = Memory::new();
+    memory.grow_by_controller(false);
+    let _driver = Driver::start(host, &memory);
+    let node = start(host);
+    give(&node, &growing(), &claim());
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    let changes = node.changes();
+    ask_for(&node, "2Gi");
+    until(changes, &format!("its volume has {GROWN} bytes"));
+    let claim = until_shown(&node, "grown", |it| it.is_some_and(|it| it.status.capacity_bytes == Some(GROWN)));
+    let volume = claim.unwrap().status.volume_id.unwrap();
+    let mut changes = node.changes();
+    run(async {
+        while node.show_volume(&volume.as_str().into()).await.unwrap().unwrap().status.size_bytes != Some(GROWN) {
+            changes.next().await;
+        }
+    });
+    assert!(!memory.calls().contains(&"NodeExpandVolume"), "{:?}", memory.calls());
+    node.remove_pod(&uid());
+    settle(&node);
+    delete(&node);
+    host.end(node);
+}
+
+/// I-7.
+fn a_resize_that_fails_says_so_everywhere_and_is_tried_again(host: &Host) {
+    let memory = Memory::new();
+    memory.grow_by_controller(true);
+    let _driver = Driver::start(host, &memory);
+    let node = start(host);
+    give(&node, &growing(), &claim());
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    memory.plan("ControllerExpandVolume", Fault::Refusal);
+    let mut changes = node.changes();
+    ask_for(&node, "2Gi");
+    let failed = until_shown(&node, "failed", |it| {
+        it.is_some_and(|it| it.status.reasons.iter().any(|it| it.code == "ResizeFailed"))
+    });
+    let failed = failed.unwrap().status;
+    let reason = failed.reasons.last().unwrap();
+    assert_eq!((failed.phase, reason.attempts, reason.next_try.is_some()), (ClaimPhase::Bound, 1, true));
+    assert!(reason.message.contains("as the test wants it"), "{}", reason.message);
+    explained(&node, "as the test wants it");
+    let pod_shown = run(node.show_pod(&uid())).unwrap().unwrap();
+    assert!(pod_shown.status.volumes[0].mounted);
+    assert!(pod_shown.status.volumes[0].reasons.iter().any(|it| it.code.starts_with("Resiz")));
+    run(async {
+        while !matches!(changes.next().await, Some(Change::Event(it)) if it.reason == "VolumeResizeFailed") {}
+    });
+    until_shown(&node, "grown", |it| {
+        it.is_some_and(|it| it.status.capacity_bytes == Some(GROWN) && it.status.reasons.is_empty())
+    });
+    assert_eq!(run(node.explain(&uid())).unwrap(), []);
+    node.remove_pod(&uid());
+    settle(&node);
+    delete(&node);
+    host.end(node);
+}
+
+/// I-7, E-306.
+fn a_resize_that_fails_on_the_node_says_so_to_the_pods_that_have_the_volume(host: &Host) {
+    for fault in [Fault::Refusal, Fault::NeverDone] {
+        let memory = Memory::new();
+        let driver = Driver::start(host, &memory);
+        let node = start(host);
+        give(&node, &growing(), &claim());
+        node.complete();
+        node.add_pod(pod()).unwrap();
+        run(node.ready(&uid())).unwrap();
+        memory.plan("NodeExpandVolume", fault);
+        let mut changes = node.changes();
+        ask_for(&node, "2Gi");
+        explained(&node, "NodeExpandVolume");
+        let reasons = run(node.explain(&uid())).unwrap();
+        let reasons = &reasons[0].reasons;
+        assert!(reasons.iter().any(|it| it.attempts == 1), "{fault:?}: {reasons:?}");
+        let told = run(async {
+            loop {
+                match changes.next().await {
+                    Some(Change::Event(it)) if it.reason == "VolumeResizeFailed" => return it.message,
+                    Some(_) => {}
+                    None => panic!("the node ended"),
+                }
+            }
+        });
+        assert!(told.starts_with("NodeExpandVolume.NodeExpandVolume failed for volume \"pvc-"), "{fault:?}: {told}");
+        until_shown(&node, "grown", |it| it.is_some_and(|it| it.status.capacity_bytes == Some(GROWN)));
+        assert_eq!(run(node.explain(&uid())).unwrap(), [], "{fault:?}");
+        node.remove_pod(&uid());
+        settle(&node);
+        delete(&node);
+        host.end(node);
+        drop(driver);
+    }
+}
+
+fn a_driver_is_asked_for_its_services_once(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = start(host);
+    node.update_object(of::<StorageClass>(&class("Delete", "Immediate")));
+    node.complete();
+    for number in 0..3 {
+        let mut one = claim();
+        one["metadata"]["name"] = json!(format!("claim-{number}"));
+        let changes = node.changes();
+        node.update_object(of::<PersistentVolumeClaim>(&one));
+        until(changes, "was made");
+    }
+    let asked = memory.questions().iter().filter(|it| **it == "GetPluginCapabilities").count();
+    assert_eq!((asked, memory.calls().len()), (1, 3));
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+}
