@@ -59,6 +59,15 @@ chaos: setup-build ## Kill the daemon at random moments while pods come and go (
 	@WINDLASS_CHAOS_KILLS=$(or $(KILLS),$(CHAOS_KILLS)) WINDLASS_CHAOS_SEED=$(SEED) \
 	    cargo test --release $(LOCKED) --quiet --package windlass-cli --test chaos
 
+# How often `make attack` tries what depends on the moment; `make test` has a short form of it.
+ATTACK_ROUNDS := 20
+
+.PHONY: attack
+attack: setup-check ## Do to a node what accidents and enemies do, as root; says of each attack HELD or BROKEN (ROUNDS=n, ONLY="word ...")
+	@cargo build $(LOCKED) --package windlass-cli --package windlass-loop
+	@ATTACK_ROUNDS=$(or $(ROUNDS),$(ATTACK_ROUNDS)) ATTACK_ONLY='$(ONLY)' \
+	    cargo test $(LOCKED) --quiet --package windlass-cli --test attack
+
 .PHONY: golden
 golden: setup-check ## Compare what is mounted with what the kubelet mounts, as root (CASES="name ...")
 	@echo '==> golden'

@@ -1,0 +1,191 @@
+//! A driver's volume is deleted by an act, never by an accident (I-1, I-15).
+//!
+//! The canary is the driver's: its volume, with a file in it. The daemon is told to delete without delay, so that nothing but
+//! its caution keeps the volume.
+
+use std::{fs, path::Path};
+
+use rustix::{
+    mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount},
+    process::Signal,
+};
+
+use crate::{
+    attacks,
+    case::Case,
+    driver::{APP, CLAIM, Disk},
+    victim::{log, overwrite, pass_the_delay, pass_the_delay_blindly, put},
+};
+
+attacks!["claims":
+    the_manifest_of_a_claim_is_truncated,
+    the_writer_of_a_claim_is_killed_between_two_documents,
+    a_claims_kind_is_misspelled,
+    the_manifests_of_a_claim_are_unmounted,
+    an_empty_file_system_covers_the_manifests_of_a_claim,
+    the_manifests_of_a_claim_are_empty_at_the_start,
+    what_was_made_for_a_claim_is_damaged_on_disk,
+    a_removed_claim_that_comes_back_keeps_its_volume,
+];
+
+/// Comes before them in the file.
+const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {color: blue}\n";
+
+/// The claim and its pod in one file.
+fn all() -> String {
+    format!("{MAP}---\n{APP}---\n{CLAIM}")
+}
+
+fn one_file() -> Vec<(&'static str, String)> {
+    vec![("all.yaml", all())]
+}
+
+const AT_ONCE: [&str; 2] = ["--delete-delay", "0s"];
+
+fn the_manifest_of_a_claim_is_truncated(case: &Case) {
+    let mut disk = Disk::make(case, &AT_ONCE, &one_file());
+    for text in ["", "\n", "# nothing\n", "---\n"] {
+        overwrite(&case.path("manifests/all.yaml"), text);
+        pass_the_delay(case, &case.path("manifests"));
+        disk.canary_lives(case, &format!("{text:?}"));
+        disk.pod_has_it(case, &format!("{text:?}"));
+        disk.kill();
+        disk.start(case);
+        pass_the_delay_blindly(case);
+        disk.canary_lives(case, &format!("{text:?} and a kill"));
+        case.manifest("all.yaml", &all());
+        case.wait_mounted(&["app"]);
+    }
+    disk.end(case);
+}
+
+fn the_writer_of_a_claim_is_killed_between_two_documents(case: &Case) {
+    let mut disk = Disk::make(case, &AT_ONCE, &one_file());
+    for (what, text) in [("nothing but the map", MAP.to_owned()), ("the pod and no claim", format!("{MAP}---\n{APP}"))]
+    {
+        overwrite(&case.path("manifests/all.yaml"), &text);
+        pass_the_delay(case, &case.path("manifests"));
+        disk.canary_lives(case, what);
+        disk.pod_has_it(case, what);
+        disk.kill();
+        disk.start(case);
+        pass_the_delay_blindly(case);
+        disk.canary_lives(case, &format!("{what}, and a kill"));
+        disk.pod_has_it(case, &format!("{what}, and a kill"));
+        case.manifest("all.yaml", &all());
+        case.wait_mounted(&["app"]);
+    }
+    disk.end(case);
+}
+
+fn a_claims_kind_is_misspelled(case: &Case) {
+    let mut disk = Disk::make(case, &AT_ONCE, &one_file());
+    let wrong =
+        format!("{APP}---\n{CLAIM}").replace("kind: Persist", "kind: Presist").replace("kind: Pod", "kind: Pot");
+    case.manifest("all.yaml", &wrong);
+    pass_the_delay(case, &case.path("manifests"));
+    disk.canary_lives(case, "kind: PresistentVolumeClaim");
+    disk.pod_has_it(case, "kind: Pot");
+    disk.kill();
+    disk.start(case);
+    pass_the_delay_blindly(case);
+    disk.canary_lives(case, "kind: PresistentVolumeClaim and a kill");
+    disk.end(case);
+}
+
+fn the_manifests_of_a_claim_are_unmounted(case: &Case) {
+    let source = case.path("source");
+    fs::create_dir_all(&source).unwrap();
+    mount_bind(&source, case.path("manifests")).unwrap();
+    let mut disk = Disk::make(case, &AT_ONCE, &one_file());
+    unmount(case.path("manifests"), UnmountFlags::DETACH).unwrap();
+    let daemon = disk.daemon.as_ref().unwrap();
+    for (what, signal) in [("unmounted", None), ("unmounted and hung up", Some(Signal::HUP))] {
+        overwrite(&source.join("class.yaml"), crate::driver::CLASS);
+        signal.into_iter().for_each(|it| daemon.signal(it));
+        pass_the_delay_blindly(case);
+        disk.canary_lives(case, what);
+        disk.pod_has_it(case, what);
+    }
+    disk.kill();
+    disk.start(case);
+    pass_the_delay_blindly(case);
+    disk.canary_lives(case, "a start on the bare mount point");
+    disk.pod_has_it(case, "a start on the bare mount point");
+    disk.end(case);
+}
+
+fn an_empty_file_system_covers_the_manifests_of_a_claim(case: &Case) {
+    let disk = Disk::make(case, &AT_ONCE, &one_file());
+    let source = case.path("source");
+    fs::create_dir_all(&source).unwrap();
+    mount_bind(case.path("manifests"), &source).unwrap();
+    mount("empty", case.path("manifests"), "tmpfs", MountFlags::empty(), None).unwrap();
+    let touches: [(&str, &Path); 2] = [("below", &source), ("above", &case.path("manifests"))];
+    for (what, directory) in touches {
+        put(directory, "other.yaml", "apiVersion: v1\nkind: List\nitems: []\n");
+        pass_the_delay_blindly(case);
+        disk.canary_lives(case, what);
+        disk.pod_has_it(case, what);
+    }
+    disk.end(case);
+}
+
+fn the_manifests_of_a_claim_are_empty_at_the_start(case: &Case) {
+    let mut disk = Disk::make(case, &AT_ONCE, &one_file());
+    disk.kill();
+    fs::rename(case.path("manifests"), case.path("away")).unwrap();
+    fs::create_dir(case.path("manifests")).unwrap();
+    disk.start(case);
+    pass_the_delay(case, &case.path("manifests"));
+    disk.canary_lives(case, "a start on an empty directory");
+    disk.pod_has_it(case, "a start on an empty directory");
+    // The claim was not seen to go: it merely is not there.
+    disk.kill();
+    disk.start(case);
+    pass_the_delay(case, &case.path("manifests"));
+    disk.canary_lives(case, "two starts on an empty directory");
+    disk.end(case);
+}
+
+fn what_was_made_for_a_claim_is_damaged_on_disk(case: &Case) {
+    let mut disk = Disk::make(case, &AT_ONCE, &one_file());
+    let provisions = case.path("root/windlass/provisions");
+    let files: Vec<_> = fs::read_dir(&provisions).unwrap().map(|it| it.unwrap().path()).collect();
+    assert!(!files.is_empty(), "what was made is noted in {}", provisions.display());
+    let whole: Vec<_> = files.iter().map(|it| fs::read(it).unwrap()).collect();
+    for (what, damage) in [("emptied", &b""[..]), ("cut", &whole[0][..whole[0].len() / 2]), ("zeros", &[0; 400])] {
+        disk.kill();
+        files.iter().for_each(|it| fs::write(it, damage).unwrap());
+        disk.start(case);
+        pass_the_delay(case, &case.path("manifests"));
+        disk.canary_lives(case, what);
+        disk.pod_has_it(case, what);
+        disk.kill();
+        files.iter().zip(&whole).for_each(|(it, whole)| fs::write(it, whole).unwrap());
+        disk.start(case);
+    }
+    case.wait_mounted(&["app"]);
+    disk.pod_has_it(case, "what was noted is put right");
+    disk.end(case);
+}
+
+/// With the delay that is there unless somebody says otherwise.
+fn a_removed_claim_that_comes_back_keeps_its_volume(case: &Case) {
+    let mut disk = Disk::make(case, &[], &[("app.yaml", APP.into()), ("data.yaml", CLAIM.into())]);
+    case.remove_manifest("app.yaml");
+    case.remove_manifest("data.yaml");
+    case.wait_unmounted(&["app"]);
+    pass_the_delay(case, &case.path("manifests"));
+    disk.canary_lives(case, "the claim was removed a moment ago");
+    disk.kill();
+    disk.start(case);
+    pass_the_delay(case, &case.path("manifests"));
+    disk.canary_lives(case, "the claim was removed a moment ago, and a kill");
+    case.manifest("data.yaml", CLAIM);
+    case.manifest("app.yaml", APP);
+    case.wait_mounted(&["app"]);
+    disk.pod_has_it(case, "the claim is back");
+    assert!(!log(case).contains("was deleted"));
+    disk.end(case);
+}
