@@ -68,6 +68,13 @@ attack: setup-check ## Do to a node what accidents and enemies do, as root; says
 	@ATTACK_ROUNDS=$(or $(ROUNDS),$(ATTACK_ROUNDS)) ATTACK_ONLY='$(ONLY)' \
 	    cargo test $(LOCKED) --quiet --package windlass-cli --test attack
 
+# How long `make fuzz` tries each target; `make test` has a short form of it.
+FUZZ_SECONDS := 600
+
+.PHONY: fuzz
+fuzz: setup-fuzz ## Give everything that parses what nobody would write, with a nightly Rust (SECONDS=n, ONLY="target ...", KEEP=1)
+	@KEEP='$(KEEP)' scripts/fuzz.sh $(or $(SECONDS),$(FUZZ_SECONDS)) $(ONLY)
+
 .PHONY: golden
 golden: setup-check ## Compare what is mounted with what the kubelet mounts, as root (CASES="name ...")
 	@echo '==> golden'
@@ -179,6 +186,6 @@ deny:
 
 # What the commands need. Quick and silent when it is there.
 
-.PHONY: setup-build setup-demo setup-check setup-bench
-setup-build setup-demo setup-check setup-bench: setup-%:
+.PHONY: setup-build setup-demo setup-check setup-bench setup-fuzz
+setup-build setup-demo setup-check setup-bench setup-fuzz: setup-%:
 	@scripts/setup.sh $*

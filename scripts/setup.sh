@@ -4,6 +4,7 @@
 #   scripts/setup.sh build    Rust, a C compiler and linker, certificates for crates.io
 #   scripts/setup.sh demo     the same, and what the demo needs
 #   scripts/setup.sh bench    the same as build, what the kubelet's volume manager is built with, and for root what drivers need
+#   scripts/setup.sh fuzz     the same as build, a C++ compiler, a nightly Rust, and cargo-fuzz
 #   scripts/setup.sh check    the same as build, rustfmt and clippy, and for root what its tests need
 #
 # What Debian and Ubuntu have as a package is installed when this runs as root; otherwise it is named with the command
@@ -213,10 +214,24 @@ golang() {
     have setpriv || install_packages util-linux
 }
 
+# The fuzzer is built by a nightly toolchain and driven by cargo-fuzz, of which one version is known to fit.
+cargo_fuzz_wanted=0.13.2
+
+fuzzer() {
+    have c++ || install_packages g++
+    cargo +nightly --version >/dev/null 2>&1 || fail "there is no nightly toolchain of Rust. This installs it:" \
+        "rustup toolchain install nightly --profile minimal"
+    [ "$(cargo fuzz --version 2>/dev/null)" = "cargo-fuzz $cargo_fuzz_wanted" ] && return 0
+    say "cargo install cargo-fuzz@$cargo_fuzz_wanted"
+    cargo install --locked --quiet "cargo-fuzz@$cargo_fuzz_wanted" >&2 </dev/null ||
+        fail "cargo could not; once it can, run:" "cargo install --locked cargo-fuzz@$cargo_fuzz_wanted"
+}
+
 case ${1:-} in
     build) rust; system ;;
     demo) rust; system; demo ;;
     bench) rust; system; filesystems; golang ;;
+    fuzz) rust; system; fuzzer ;;
     check) rust; system; lints; filesystems; golden; costs; containers; sanity ;;
-    *) fail "usage: scripts/setup.sh build|demo|bench|check" ;;
+    *) fail "usage: scripts/setup.sh build|demo|bench|fuzz|check" ;;
 esac
