@@ -203,7 +203,7 @@ codes! {
     /// The want is not known.
     SourceIncomplete = "A source of pods has not told all it has, so nothing is taken away.", "See whether the source can be read.";
     /// The want is not known.
-    NotInManifests = "It is on this node's disk, and nothing that windlass has read since it started names it; it stays for a while.", "To keep it, put its manifest back. To be rid of it at once, run `windlass delete pod NAME`, with `--orphaned-volumes` if a manifest names the pod.";
+    NotInManifests = "It is on this node's disk and no manifest in force names it, which may be an accident; it stays for a while.", "To keep it, put its manifest back. To be rid of it at once, run `windlass delete pod NAME`, with `--orphaned-volumes` if a manifest names the pod.";
     /// The want is not known.
     OtherNode = "The manifest of the pod is for another node, and the pod is here; it stays for a while.", "To keep it, start windlass with the node name that the manifest has (--node-name), or correct spec.nodeName. To be rid of it at once, run `windlass delete pod`.";
     /// The want is not known.

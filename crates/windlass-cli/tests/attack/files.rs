@@ -22,6 +22,8 @@ attacks!["files":
     a_manifest_is_cut_at_each_of_many_places,
     a_manifest_is_copied_onto_a_full_disk,
     the_writer_of_a_manifest_is_killed_between_two_documents,
+    the_writer_of_a_manifest_in_another_order_is_killed,
+    a_pod_moves_to_a_manifest_that_is_torn,
     a_manifest_is_a_hole_after_a_crash,
     a_kind_is_misspelled,
     an_api_version_is_misspelled,
@@ -134,6 +136,52 @@ fn the_writer_of_a_manifest_is_killed_between_two_documents(case: &Case) {
     let daemon = case.start();
     pass_the_delay(case, &case.path("manifests"));
     canaries_live(case, "a write that ended between two documents, and a restart");
+    assert!(daemon.stop().success());
+}
+
+/// What is left ends as the file ended before, so it looks like a removal from the middle.
+fn the_writer_of_a_manifest_in_another_order_is_killed(case: &Case) {
+    let last = format!("---\n{}", pod("last"));
+    case.manifest("web.yaml", &format!("{WEB}{last}"));
+    let daemon = case.start();
+    case.wait_mounted(&["web", "last"]);
+    crate::victim::put_canaries(case);
+    overwrite(&case.path("manifests/web.yaml"), &last);
+    pass_the_delay(case, &case.path("manifests"));
+    canaries_live(case, "a write in another order that was interrupted");
+    let told = String::from_utf8(case.output(&["explain", "web"]).stdout).unwrap();
+    assert!(told.contains("NotInManifests") && told.contains("was written in place without it"), "{told}");
+    // It is killed before the writer comes back.
+    daemon.kill();
+    let daemon = case.start();
+    pass_the_delay(case, &case.path("manifests"));
+    canaries_live(case, "the same, and a restart");
+    overwrite(&case.path("manifests/web.yaml"), &format!("{last}---\n{WEB}"));
+    case.wait_mounted(&["web", "last"]);
+    canaries_live(case, "the same, put right");
+    assert!(daemon.stop().success());
+}
+
+/// The file to which the pod moves is cut before the pod, and then the pod is taken out of the other.
+fn a_pod_moves_to_a_manifest_that_is_torn(case: &Case) {
+    let daemon = start(case);
+    let other = case.path("manifests/other.yaml");
+    case.manifest("other.yaml", &pod("other"));
+    case.wait_mounted(&["other"]);
+    for torn in [String::new(), "kind: [".to_owned(), format!("{}---\napiVersion: v1\nkind: P", pod("other"))] {
+        let since = logged(case);
+        overwrite(&other, &torn);
+        until_told(case, since, "other.yaml");
+        case.remove_manifest("web.yaml");
+        pass_the_delay(case, &case.path("manifests"));
+        canaries_live(case, &format!("a move to a manifest that is cut: {torn:?}"));
+        case.manifest("other.yaml", &format!("{}---\n{WEB}", pod("other")));
+        case.wait_mounted(&["web", "other"]);
+        case.manifest("web.yaml", WEB);
+        case.manifest("other.yaml", &pod("other"));
+        pass_the_delay(case, &case.path("manifests"));
+        canaries_live(case, "the same, put right");
+    }
     assert!(daemon.stop().success());
 }
 

@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use windlass_core::{event::Hold, ids::PodUid, reason::Code};
 use windlass_linux::watched_files::{self, Change, Choice, Handle, Trouble, WatchedFiles};
 
-use super::ledger::{self, Give, Holders, Holding, Ledger, Parsed};
+use super::ledger::{self, Departed, Give, Holders, Holding, Ledger, Parsed};
 use crate::{
     Node, node,
     view::{Problem, Severity},
@@ -316,6 +316,7 @@ fn hold(holding: Holding, orphan_delay: Duration) -> Hold {
             let text = "the manifest that named the pod, and was not in force, does not name it any more".into();
             Hold { code: Code::NotInManifests, text, delay: Some(orphan_delay) }
         }
+        Holding::Rewritten(text) => Hold { code: Code::NotInManifests, text, delay: Some(orphan_delay) },
         // It goes as soon as everything can be read.
         Holding::Removed => {
             let text = "its manifest was removed".into();
@@ -489,6 +490,9 @@ impl Reader {
                 for give in gives {
                     match give {
                         Give::PodGone(..) | Give::ObjectGone(_) if was_complete => leaving.push((believed, give)),
+                        Give::PodGone(uid, Departed { rewritten: Some(text), .. }) => {
+                            sink(Give::PodHeld(uid, Holding::Rewritten(text)));
+                        }
                         _ => {
                             leaving.retain(|(_, it)| !it.is_undone_by(&give));
                             sink(give);
@@ -503,9 +507,10 @@ impl Reader {
             };
             for (_, give) in leaving.extract_if(.., is_due) {
                 sink(match give {
-                    Give::PodGone(uid, key) if !is_whole || ledger.may_be_moved(&key) => {
-                        Give::PodHeld(uid, Holding::Removed)
-                    }
+                    Give::PodGone(uid, departed) => match ledger.holding(&departed) {
+                        Some(holding) => Give::PodHeld(uid, holding),
+                        None => Give::PodGone(uid, departed),
+                    },
                     give => give,
                 });
             }

@@ -3,7 +3,8 @@
 //! A file takes effect as a whole. One that cannot be read, does not parse or holds something invalid leaves the last good
 //! version in force, and until every file has had one, nothing may be taken away (I-1). So does one that says nothing, and
 //! one that lacks what the good version had, unless its writer is known to have come to its end: a full disk, a kill and a
-//! crash leave files that are shorter, and many of them are YAML all the same. Two objects of one name are a
+//! crash leave files that are shorter, and many of them are YAML all the same. If it only ends as it did before, it is in
+//! force, and the pods that it lacks are held. Two objects of one name are a
 //! conflict: the one that is in force stays, wherever it stands, and if neither is, the one whose file sorts first comes.
 //! Where bytes come from and where objects go is for others.
 
@@ -26,7 +27,7 @@ use windlass_core::ids::PodUid;
 pub(crate) use self::holders::Holders;
 use self::{
     claim::{Claim, Place},
-    file::{File, Item, Refused, Value, Version},
+    file::{End, File, Item, Refused, Value, Version},
 };
 use crate::{
     memory::Object,
@@ -46,7 +47,7 @@ pub(crate) enum Give {
     /// A pod appeared or changed.
     Pod(Arc<Pod>, Packed),
     /// A pod is not in force any more.
-    PodGone(PodUid, Key),
+    PodGone(PodUid, Departed),
     /// A pod is not in force any more, because another one has its name.
     PodReplaced(PodUid),
     /// Whether a pod is this node's cannot be told: what is there of it stays (I-1).
@@ -74,6 +75,17 @@ pub(crate) enum Holding {
     ConflictOver,
     /// Its manifest was removed, and it may be in a file that cannot be read, or has an error.
     Removed,
+    /// A file that named it was written in place without it, and nothing tells that its writer came to the end.
+    Rewritten(Arc<str>),
+}
+
+/// What is to be known of a pod that is not in force any more, to tell whether that is meant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Departed {
+    /// Since when it was in force, as the ledger counts.
+    since: u64,
+    /// Why it may be that nobody took it away.
+    pub(super) rewritten: Option<Arc<str>>,
 }
 
 impl Give {
@@ -137,12 +149,14 @@ pub(crate) struct Ledger {
     claims: BTreeMap<Key, Claim>,
     /// Objects that may be another than before.
     touched: BTreeSet<Key>,
+    /// Those of them that a file does not name any more, though it may be that its writer was interrupted, and what to say.
+    rewritten: BTreeMap<Key, Arc<str>>,
     /// Pods that are in force by their names, with their uids.
     named: BTreeMap<Key, (Place, PodUid)>,
     /// The same by uid, of which each may have one: mostly there is one pod for each.
     bearers: BTreeMap<PodUid, Vec<Key>>,
     /// What the node has been given.
-    pods: BTreeMap<PodUid, (Key, Packed)>,
+    pods: BTreeMap<PodUid, Given>,
     /// Pods that have a manifest, but for another node, and what that says.
     elsewhere: BTreeMap<PodUid, Arc<str>>,
     objects: BTreeMap<Reference, Object>,
@@ -167,6 +181,17 @@ pub(crate) struct Ledger {
     doubt: Option<Arc<Path>>,
     /// Whether there are other problems than before.
     problems_changed: bool,
+    /// How many versions of files there were, good and bad: what tells earlier from later.
+    count: u64,
+}
+
+/// A pod that the node has been given.
+#[derive(Debug)]
+struct Given {
+    key: Key,
+    pod: Packed,
+    /// Since when there is a pod of this uid, as [`Ledger::count`] counts.
+    since: u64,
 }
 
 /// Reads one file.
@@ -179,8 +204,7 @@ impl Parser {
     /// Reads what is in the file.
     pub(crate) fn read(&self, bytes: &[u8], moved: bool) -> Parsed {
         let (version, problems) = file::read(&self.path, self.node.as_deref(), bytes);
-        let unused = version.is_none().then(|| bytes.into());
-        Parsed { version, unused, moved, problems }
+        Parsed { version, moved, problems }
     }
 }
 
@@ -189,8 +213,6 @@ impl Parser {
 pub(crate) struct Parsed {
     /// Nothing if it cannot be used.
     version: Option<Version>,
-    /// The text, if it cannot be used.
-    unused: Option<Box<[u8]>>,
     moved: bool,
     problems: Vec<Problem>,
 }
@@ -200,7 +222,7 @@ pub(crate) struct Parsed {
 struct Changes {
     objects: Vec<Object>,
     pods: Vec<(Key, Packed)>,
-    pods_gone: Vec<(PodUid, Key)>,
+    pods_gone: Vec<(PodUid, Key, Departed)>,
     pods_held: Vec<(PodUid, Holding)>,
     objects_gone: Vec<Reference>,
     /// Uids that may be another pod's than before.
@@ -220,6 +242,8 @@ impl Ledger {
             refused: BTreeSet::new(),
             claims: BTreeMap::new(),
             touched: BTreeSet::new(),
+            rewritten: BTreeMap::new(),
+            count: 0,
             named: BTreeMap::new(),
             bearers: BTreeMap::new(),
             pods: BTreeMap::new(),
@@ -259,29 +283,35 @@ impl Ledger {
 
     /// This was read of what is in the file now.
     pub(crate) fn parsed(&mut self, path: &Path, parsed: Parsed) {
-        let Parsed { version, unused, moved, problems } = parsed;
+        let Parsed { version, moved, problems } = parsed;
         match version {
             Some(version) => self.offer(path, Refused { version, moved, problems }),
-            None => {
-                let path = self.trouble(path, problems);
-                if let Some(file) = self.files.get_mut(&path) {
-                    file.unused = unused;
-                }
-            }
+            None => _ = self.trouble(path, problems),
         }
     }
 
     /// Takes a version of a file, unless there is something against that.
     fn offer(&mut self, path: &Path, offered: Refused) {
         let Refused { version, moved, problems } = offered;
-        if let Some(objection) = self.objection(path, &version, moved) {
-            let told = problems.iter().cloned().chain([objection]).collect();
-            let path = self.trouble(path, told);
-            if let Some(file) = self.files.get_mut(&path) {
-                file.refused = Some(Box::new(Refused { version, moved, problems }));
-                self.refused.insert(path);
+        let lacking = match self.lacking(path, &version, moved) {
+            Ok(lacking) => lacking,
+            Err(objection) => {
+                let told = problems.iter().cloned().chain([*objection]).collect();
+                let path = self.trouble(path, told);
+                if let Some(file) = self.files.get_mut(&path) {
+                    file.refused = Some(Box::new(Refused { version, moved, problems }));
+                    self.refused.insert(path);
+                }
+                return;
             }
-            return;
+        };
+        if !lacking.is_empty() {
+            let text: Arc<str> = format!(
+                "{} was written in place without it, which an interrupted writer can leave too",
+                self.shown(path)
+            )
+            .into();
+            self.rewritten.extend(lacking.into_iter().map(|it| (it, text.clone())));
         }
         let path = self.trouble(path, problems);
         if let Some(file) = self.files.get_mut(&path) {
@@ -292,19 +322,20 @@ impl Ledger {
         }
     }
 
-    /// Why a version of a file may not be what somebody means (I-1).
-    fn objection(&self, path: &Path, version: &Version, moved: bool) -> Option<Problem> {
+    /// What a version of a file lacks that the good one has, and that perhaps nobody took away; or why it may not be what
+    /// somebody means at all (I-1).
+    fn lacking(&self, path: &Path, version: &Version, moved: bool) -> Result<Vec<Key>, Box<Problem>> {
         let good = self.files.get(path).and_then(|it| it.good.as_ref());
         let kept = if good.is_some() { "; its last good version stays in force" } else { "" };
         let problem = |line, object, message| {
-            Some(Problem { severity: Severity::Error, path: self.shown(path), line, object, message })
+            Err(Box::new(Problem { severity: Severity::Error, path: self.shown(path), line, object, message }))
         };
         if version.ending.is_blank {
             let nothing = "it says nothing, as files do whose writer was interrupted or found the disk full";
             let meant = "if that is meant, remove it, or write `{apiVersion: v1, kind: List, items: []}`";
             return problem(None, None, format!("{nothing}{kept}; {meant}"));
         }
-        let good = good?;
+        let Some(good) = good else { return Ok(Vec::new()) };
         let here: BTreeSet<&Key> = version.items.iter().map(|it| &it.key).chain(&version.elsewhere).collect();
         let elsewhere = |key: &Key| self.claims.get(key).is_some_and(|it| it.places().any(|it| *it.file != *path));
         // Of a pod of another node nothing is in force that could be lost.
@@ -316,13 +347,19 @@ impl Ledger {
             let meant = format!("if that is meant, take {first} out of the file first");
             return problem(Some(*line), Some(other.to_string()), format!("{text}{kept}; {meant}"));
         }
-        if moved || version.is_whole(good) {
-            return None;
+        if moved {
+            return Ok(Vec::new());
         }
-        let lost = match missing.as_slice() {
-            [] => version.lost(good)?,
-            [one] => one.to_string(),
-            [one, rest @ ..] => format!("{one} and {} more", rest.len()),
+        match version.end(good) {
+            End::Said => return Ok(Vec::new()),
+            End::AsBefore => return Ok(missing.into_iter().cloned().collect()),
+            End::Unknown => {}
+        }
+        let lost = match (missing.as_slice(), version.lost(good)) {
+            ([], None) => return Ok(Vec::new()),
+            ([], Some(lost)) => lost,
+            ([one], _) => one.to_string(),
+            ([one, rest @ ..], _) => format!("{one} and {} more", rest.len()),
         };
         let text = format!("it ends without {lost}, perhaps because its writer was interrupted");
         let meant =
@@ -334,7 +371,7 @@ impl Ledger {
     fn reconsider(&mut self) {
         for path in self.refused.clone() {
             let Some(refused) = self.files.get_mut(&path).and_then(|it| it.refused.take()) else { continue };
-            if self.objection(&path, &refused.version, refused.moved).is_none() {
+            if self.lacking(&path, &refused.version, refused.moved).is_ok() {
                 self.offer(&path, *refused);
             } else if let Some(file) = self.files.get_mut(&path) {
                 file.refused = Some(refused);
@@ -342,9 +379,15 @@ impl Ledger {
         }
     }
 
-    /// Whether a file names this whose newest version is not in force: somebody moved it there, and made a mistake (I-1).
-    pub(crate) fn may_be_moved(&self, key: &Key) -> bool {
-        self.unused.iter().filter_map(|it| self.files.get(it)).any(|it| it.names_unused(key))
+    /// Why it cannot be told whether a pod that is in no file any more is meant to go, if it cannot (I-1).
+    ///
+    /// A file with an error that is newer than the pod may be one to which the pod was being moved.
+    pub(crate) fn holding(&self, departed: &Departed) -> Option<Holding> {
+        if let Some(text) = &departed.rewritten {
+            return Some(Holding::Rewritten(text.clone()));
+        }
+        let mut unused = self.unused.iter().filter_map(|it| self.files.get(it)?.unused_since);
+        (!self.is_whole() || unused.any(|it| it > departed.since)).then_some(Holding::Removed)
     }
 
     /// Whether something is known of every file there is.
@@ -381,12 +424,13 @@ impl Ledger {
             self.unread.insert(path.clone());
         }
         // Whatever comes now is newer.
+        self.count += 1;
         file.refused = None;
-        file.unused = None;
+        file.unused_since = problems.iter().any(|it| it.severity == Severity::Error).then_some(self.count);
         self.refused.remove(&path);
-        match problems.iter().any(|it| it.severity == Severity::Error) {
-            true => self.unused.insert(path.clone()),
-            false => self.unused.remove(&path),
+        match file.unused_since {
+            Some(_) => self.unused.insert(path.clone()),
+            None => self.unused.remove(&path),
         };
         self.problems_changed |= file.problems != problems;
         match problems.is_empty() {
@@ -423,6 +467,7 @@ impl Ledger {
         for uid in std::mem::take(&mut changes.uids) {
             self.settle_uid(uid, summary, &mut changes);
         }
+        self.rewritten.clear();
         // Nodes first: the size of a volume in memory follows from what the node allots (P-64). Pods never see less than
         // they name, so objects go last.
         changes.objects.sort_by_key(|it| !matches!(it, Object::Node(_)));
@@ -431,10 +476,10 @@ impl Ledger {
         let conflict =
             |(uid, holding): &(PodUid, Holding)| matches!(holding, Holding::Conflict(_)).then(|| uid.clone());
         let kept: BTreeSet<PodUid> = changes.pods_held.iter().filter_map(conflict).collect();
-        changes.pods_gone.retain(|(uid, _)| !kept.contains(uid));
-        let gone = changes.pods_gone.into_iter().map(|(uid, key)| match come.contains(&key) {
+        changes.pods_gone.retain(|(uid, ..)| !kept.contains(uid));
+        let gone = changes.pods_gone.into_iter().map(|(uid, key, departed)| match come.contains(&key) {
             true => Give::PodReplaced(uid),
-            false => Give::PodGone(uid, key),
+            false => Give::PodGone(uid, departed),
         });
         let gone: Vec<Give> = gone.collect();
         let pods = changes.pods.into_iter().filter_map(|(_, packed)| Some(Give::Pod(packed.open()?, packed)));
@@ -494,7 +539,7 @@ impl Ledger {
             holders.files.extend(file.map(|it| (key.to_string(), it.to_owned())));
         }
         for uid in self.uid_conflicts.keys() {
-            holders.uids.extend(self.pods.get(uid).map(|(key, _)| (uid.to_string(), key.to_string())));
+            holders.uids.extend(self.pods.get(uid).map(|it| (uid.to_string(), it.key.to_string())));
         }
         holders
     }
@@ -578,7 +623,9 @@ impl Ledger {
             false => self.outdone.insert(key.clone(), now.clone()),
         };
         let before = before.unwrap_or_default();
-        let over = before.keys().filter(|it| !now.contains_key(*it) && !self.elsewhere.contains_key(*it));
+        // It may be outdone under another name meanwhile.
+        let is_outdone = |uid: &PodUid| self.outdone.values().any(|it| it.contains_key(uid));
+        let over = before.keys().filter(|it| !is_outdone(it) && !self.elsewhere.contains_key(*it));
         changes.pods_held.extend(over.map(|it| (it.clone(), Holding::ConflictOver)));
         let news = now.into_iter().filter(|(uid, text)| before.get(uid) != Some(text));
         changes.pods_held.extend(news.map(|(uid, text)| (uid, Holding::Conflict(text))));
@@ -605,7 +652,7 @@ impl Ledger {
         let mut placed: Vec<(&Place, &Key)> =
             bearers.filter_map(|key| self.named.get(key).map(|(place, _)| (place, key))).collect();
         placed.sort();
-        let before = self.pods.get(&uid).map(|(key, _)| key);
+        let before = self.pods.get(&uid).map(|it| &it.key);
         let recalled = self.recalled.uids.get(uid.as_str());
         let is_recalled = |key: &Key| before.is_none() && recalled.is_some_and(|it| *it == key.to_string());
         let is_awaited = before.is_none() && recalled.is_some() && !placed.iter().any(|(_, key)| is_recalled(key));
@@ -629,21 +676,25 @@ impl Ledger {
         }
         self.problems_changed |= replace(&mut self.uid_conflicts, &uid, conflicts);
         let before = self.pods.remove(&uid);
-        if let Some((key, _)) = before.as_ref().filter(|(key, _)| now.as_ref().is_none_or(|(other, ..)| other != key)) {
-            summary.drop_pod(key.name(), &uid);
+        if let Some(before) = before.as_ref().filter(|it| now.as_ref().is_none_or(|(key, ..)| *key != it.key)) {
+            summary.drop_pod(before.key.name(), &uid);
         }
         match now {
             Some((key, pod, file)) => {
                 summary.add_pod(key.name(), &uid, &file);
-                if before.is_none_or(|(_, before)| before != pod) {
+                let since = before.as_ref().map_or(self.count, |it| it.since);
+                if before.is_none_or(|it| it.pod != pod) {
                     changes.pods.push((key.clone(), pod.clone()));
                 }
-                self.pods.insert(uid, (key, pod));
+                self.pods.insert(uid, Given { key, pod, since });
             }
             None => match self.elsewhere.get(&uid) {
                 // Whether it was moved there or somebody made a mistake cannot be told, and here is its data.
                 Some(text) => changes.pods_held.push((uid, Holding::OtherNode(text.clone()))),
-                None => changes.pods_gone.extend(before.map(|(key, _)| (uid, key))),
+                None => changes.pods_gone.extend(before.map(|Given { key, since, .. }| {
+                    let rewritten = self.rewritten.get(&key).cloned();
+                    (uid, key, Departed { since, rewritten })
+                })),
             },
         }
     }
@@ -651,7 +702,7 @@ impl Ledger {
     /// What pods in force name that no file has: to be told only of a set of files that is meant to be all there is.
     pub(crate) fn unmet(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        for (key, pod) in self.pods.values() {
+        for Given { key, pod, .. } in self.pods.values() {
             let Some((place, _)) = self.named.get(key) else { continue };
             let Some(pod) = pod.open() else { continue };
             for (reference, field) in validate::references(&pod) {

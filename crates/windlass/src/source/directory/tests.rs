@@ -78,7 +78,7 @@ impl Case {
                 self.history.push(format!("={uid}"));
                 return self.held.push(uid.to_string());
             }
-            Give::PodHeld(uid, Holding::OtherNode(text) | Holding::Conflict(text)) => {
+            Give::PodHeld(uid, Holding::OtherNode(text) | Holding::Conflict(text) | Holding::Rewritten(text)) => {
                 return self.history.push(format!("={uid}: {text}"));
             }
             Give::PodHeld(uid, Holding::ConflictOver) => return self.history.push(format!("={uid}: over")),
@@ -156,24 +156,29 @@ fn a_pod_can_move_from_one_file_to_another() {
     assert!(!case.history.contains(&"-b".to_owned()), "{:?}", case.history);
 }
 
-/// I-1.
+/// I-1: what the file would have named, had it been written to the end, is not known.
 #[test]
 fn a_pod_that_moves_to_a_file_with_an_error_stays_until_it_is_mended() {
-    let both = format!("{}{}", pod("a"), pod("b"));
-    let mut case = Case::new(&[("1.yaml", &both), ("2.yaml", &pod("c")), ("3.yaml", &pod("d"))]);
-    case.until(&["a", "b", "c", "d", "complete"]);
-    case.move_in("2.yaml", &format!("{}{}{{", pod("c"), pod("b")));
-    case.move_in("1.yaml", &pod("a"));
-    case.summary_until(|it| it.pods.len() == 3 && it.count(Severity::Error) == 1);
-    // What the file does not name goes meanwhile.
-    fs::remove_file(case.path("3.yaml")).unwrap();
-    case.until(&["a", "b", "c", "complete"]);
-    assert!(case.history.contains(&"=b".to_owned()), "{:?}", case.history);
-    case.move_in("2.yaml", &format!("{}{}", pod("c"), pod("b")));
-    case.summary_until(|it| it.pods.len() == 3 && it.count(Severity::Error) == 0);
-    fs::remove_file(case.path("1.yaml")).unwrap();
-    case.until(&["b", "c", "complete"]);
-    assert!(!case.history.contains(&"-b".to_owned()), "{:?}", case.history);
+    for wrong in [format!("{}{}{{", pod("c"), pod("b")), format!("{}kind: [", pod("c")), String::new()] {
+        let both = format!("{}{}", pod("a"), pod("b"));
+        let mut case = Case::new(&[("1.yaml", &both), ("2.yaml", &pod("c"))]);
+        case.until(&["a", "b", "c", "complete"]);
+        case.move_in("2.yaml", &wrong);
+        case.summary_until(|it| it.count(Severity::Error) == 1);
+        case.move_in("1.yaml", &pod("a"));
+        case.summary_until(|it| it.pods.len() == 2);
+        // What came after the error comes and goes meanwhile.
+        case.move_in("3.yaml", &pod("d"));
+        case.until(&["a", "b", "c", "d", "complete"]);
+        fs::remove_file(case.path("3.yaml")).unwrap();
+        case.until(&["a", "b", "c", "complete"]);
+        assert!(case.history.contains(&"=b".to_owned()), "{:?}", case.history);
+        case.move_in("2.yaml", &format!("{}{}", pod("c"), pod("b")));
+        case.summary_until(|it| it.pods.len() == 3 && it.count(Severity::Error) == 0);
+        fs::remove_file(case.path("1.yaml")).unwrap();
+        case.until(&["b", "c", "complete"]);
+        assert!(!case.history.contains(&"-b".to_owned()), "{:?}", case.history);
+    }
 }
 
 #[test]
@@ -388,11 +393,9 @@ fn editors_can_save_as_they_like() {
     case.write("sedUbQrtz", &(pod("a") + &pod("c")));
     fs::rename(case.path("sedUbQrtz"), case.path("a.yaml")).unwrap();
     case.until(&["a", "c", "complete"]);
-    // nano and cp: in place. What was at the end is there still, so the rest is meant.
+    // nano and cp: in place.
     case.write("a.yaml", &(pod("a") + &pod("b") + &pod("c")));
     case.until(&["a", "b", "c", "complete"]);
-    case.write("a.yaml", &(pod("a") + &pod("c")));
-    case.until(&["a", "c", "complete"]);
     assert!(!case.history.contains(&"-a".to_owned()), "{:?}", case.history);
     assert!(case.summary().problems.is_empty());
 }

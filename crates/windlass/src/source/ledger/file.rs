@@ -26,25 +26,10 @@ pub(super) struct File {
     pub(super) good: Option<Version>,
     /// A later one that lacks something of it, which perhaps nobody means.
     pub(super) refused: Option<Box<Refused>>,
-    /// The text of a later one that cannot be used at all.
-    pub(super) unused: Option<Box<[u8]>>,
+    /// When the newest version was found not to be usable, if it is not, as the ledger counts.
+    pub(super) unused_since: Option<u64>,
     /// What is wrong with the newest version.
     pub(super) problems: Vec<Problem>,
-}
-
-impl File {
-    /// Whether the newest version, which is not in force, names this. Of a text that makes no sense only its words are known.
-    pub(super) fn names_unused(&self, key: &Key) -> bool {
-        let refused = self.refused.as_ref().is_some_and(|it| it.version.items.iter().any(|it| it.key == *key));
-        let name = key.name().rsplit('/').next().unwrap_or_default();
-        refused || self.unused.as_ref().is_some_and(|it| has_word(it, name.as_bytes()))
-    }
-}
-
-/// Whether a text has this name, and not only as a part of another.
-fn has_word(text: &[u8], name: &[u8]) -> bool {
-    let is_of_name = |it: &u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'.');
-    !name.is_empty() && text.split(|it| !is_of_name(it)).any(|it| it == name)
 }
 
 /// One version of a file.
@@ -68,18 +53,30 @@ pub(super) struct Refused {
     pub(super) problems: Vec<Problem>,
 }
 
+/// What is known of the end of a file that was written in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// Its own text says that this is the end.
+    Said,
+    /// It ends as it ended before. So does one in another order whose writer was interrupted.
+    AsBefore,
+    /// It may have been cut.
+    Unknown,
+}
+
 impl Version {
-    /// Whether this version is known to be whole, though it has less than the one before, for whoever wrote it came to the
-    /// end. One that was moved into place is; otherwise its own text must say so.
-    pub(super) fn is_whole(&self, before: &Self) -> bool {
+    /// Whether whoever wrote this version, in place, came to its end, though it has less than the one before.
+    pub(super) fn end(&self, before: &Self) -> End {
         let (now, then) = (&self.ending, &before.ending);
         // Where documents are separated by marks, a mark is no end of the text.
         let marked = now.is_marked && !now.has_marks && !then.has_marks;
         // JSON ends with the brace that it begins with; but there may be more than one.
         let json = now.json.is_some() && now.json == then.json;
-        // Whoever came to what was the end before came to the end; unless something new would have followed.
-        let end = self.last == before.last && (!now.is_open || then.is_open) && self.lost(before).is_none();
-        marked || json || now.is_empty_list || end
+        if marked || json || now.is_empty_list {
+            return End::Said;
+        }
+        let same = self.last == before.last && (!now.is_open || then.is_open) && self.lost(before).is_none();
+        if same { End::AsBefore } else { End::Unknown }
     }
 
     /// What the last object of this version lacks that it had before: only that one can have been cut.

@@ -221,20 +221,67 @@ fn while_a_file_has_an_error_there_is_doubt() {
     assert_eq!(case.doubt, None, "it is gone");
 }
 
-/// Of a text that makes no sense only its words are known.
+/// I-1: a text that is not in force may be the beginning of one that names the pod, so it does not matter what it names.
 #[test]
-fn what_moves_to_a_file_with_an_error_is_found_there() {
-    let mut case = Case::with(&[("f.yaml", &pod("a", "1", "x")), ("g.yaml", &map("m", "1"))]);
-    let a = Key::Pod("default/a".into());
-    assert!(!case.ledger.may_be_moved(&a));
-    for (wrong, expected) in [("name: a\n{", true), ("{name: a-b}, {name: b.a}\n{", false), ("", false)] {
-        case.write("g.yaml", wrong);
-        assert_eq!(case.ledger.may_be_moved(&a), expected, "{wrong}");
+fn a_pod_that_leaves_while_a_newer_text_has_an_error_may_be_on_its_way_there() {
+    for wrong in ["{", "", &pod("z", "9", "x")] {
+        let mut case = Case::with(&[("f.yaml", &pod("a", "1", "x")), ("g.yaml", &map("m", "1"))]);
+        case.write_in_place("g.yaml", wrong);
+        assert_eq!(case.summary.count(Severity::Error), 1, "{wrong}");
+        case.write("later.yaml", &pod("b", "2", "x"));
+        case.ledger.gone(Path::new("f.yaml"));
+        case.ledger.gone(Path::new("later.yaml"));
+        let (gives, _) = case.ledger.settle(&mut case.summary);
+        let mut departed = gives.into_iter().filter_map(|it| match it {
+            Give::PodGone(uid, departed) => Some((uid, departed)),
+            _ => None,
+        });
+        let (_, a) = departed.next().unwrap();
+        let (_, b) = departed.next().unwrap();
+        assert_eq!(case.ledger.holding(&a), Some(Holding::Removed), "{wrong}");
+        assert_eq!(case.ledger.holding(&b), None, "{wrong}: it came after that");
+        case.write("g.yaml", &map("m", "2"));
+        assert_eq!(case.ledger.holding(&a), None, "{wrong}: it was put right");
     }
-    case.write_in_place("g.yaml", &pod("a", "1", "x"));
-    assert!(case.ledger.may_be_moved(&a), "it is refused, for it lacks the map");
-    case.write("g.yaml", &map("m", "2"));
-    assert!(!case.ledger.may_be_moved(&a), "it was put right");
+}
+
+/// I-1: a writer that wanted other pods before the last one, and was interrupted after what was the last one before, leaves
+/// what looks like a removal from the middle.
+#[test]
+fn a_pod_that_is_missing_in_a_file_written_in_place_may_be_one_that_its_writer_did_not_come_to() {
+    let (a, b, c) = (pod("a", "1", "x"), pod("b", "2", "x"), pod("c", "3", "x"));
+    let good = [&*a, &b, &c].concat();
+    let departed = |case: &mut Case, moved: bool, text: &str| {
+        case.ledger.content(Path::new("f.yaml"), text.as_bytes(), moved);
+        let (gives, _) = case.ledger.settle(&mut case.summary);
+        let departed = gives.into_iter().filter_map(|it| match it {
+            Give::PodGone(uid, departed) => Some((uid.to_string(), case.ledger.holding(&departed))),
+            _ => None,
+        });
+        departed.collect::<Vec<_>>()
+    };
+    let text = "/m/f.yaml was written in place without it, which an interrupted writer can leave too";
+    let held = Some(Holding::Rewritten(text.into()));
+    let mut case = Case::with(&[("f.yaml", &good)]);
+    assert_eq!(departed(&mut case, false, &c), [("1".into(), held.clone()), ("2".into(), held)]);
+    assert_eq!(case.problems(), [""; 0]);
+    // Where it is known that the writer came to the end, it is a wish.
+    let mut case = Case::with(&[("f.yaml", &good)]);
+    assert_eq!(departed(&mut case, true, &c), [("1".into(), None), ("2".into(), None)]);
+    let mut case = Case::with(&[("f.yaml", &good)]);
+    assert_eq!(departed(&mut case, false, &(c.clone() + "...\n")), [("1".into(), None), ("2".into(), None)]);
+    // What another file has is not missing, and what was put back and removed with the file is a wish.
+    let mut case = Case::with(&[("f.yaml", &good), ("g.yaml", &a)]);
+    assert_eq!(departed(&mut case, false, &[&*b, &c].concat()), []);
+    departed(&mut case, false, &c);
+    departed(&mut case, false, &[&*b, &c].concat());
+    case.ledger.gone(Path::new("f.yaml"));
+    let (gives, _) = case.ledger.settle(&mut case.summary);
+    assert!(
+        gives
+            .iter()
+            .any(|it| matches!(it, Give::PodGone(uid, Departed { rewritten: None, .. }) if uid.as_str() == "2"))
+    );
 }
 
 /// I-1.
@@ -703,6 +750,20 @@ fn a_pod_whose_name_another_has_is_held() {
     case.write("c.yaml", &pod("a", "2", "y"));
     let held = r#"pod 2 held: Conflict("/m/c.yaml:2 names it, and /m/b.yaml:2 another Pod default/a")"#;
     assert_eq!(case.write("b.yaml", &pod("a", "3", "y")), ["pod 3 = a y", held]);
+}
+
+/// I-1: it is still named by a file that is not in force, so it does not go by time.
+#[test]
+fn a_pod_that_is_in_another_conflict_than_before_is_held_for_that_one() {
+    let mut case = Case::with(&[("0.yaml", &(pod("p2", "2", "x") + &pod("p2", "1", "x")))]);
+    case.write("1.yaml", &pod("p0", "2", "x"));
+    case.write("0.yaml", &pod("p0", "1", "x"));
+    assert_eq!(
+        case.held.get("1"),
+        Some(&Holding::Conflict("/m/0.yaml:2 names it, and /m/1.yaml:2 another Pod default/p0".into()))
+    );
+    case.remove("0.yaml");
+    assert_eq!(case.held.get("1"), Some(&Holding::ConflictOver));
 }
 
 #[test]
