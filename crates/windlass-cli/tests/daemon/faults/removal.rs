@@ -24,6 +24,7 @@ super::faults![
     a_mount_in_a_volume,
     a_volume_in_memory_that_somebody_unmounted,
     a_pod_that_no_manifest_names_at_the_start,
+    a_pod_that_was_taken_out_of_a_manifest_that_was_written_in_place,
     a_pod_whose_manifest_is_for_another_node,
     a_manifest_that_could_not_be_read_at_the_start,
     records_that_cannot_be_read,
@@ -217,6 +218,20 @@ fn a_pod_that_no_manifest_names_at_the_start(case: &Case, fault: &Fault) {
     fault.is_named(case, "web", "data", &[]);
     put(case, "pod.yaml", &[&scratch("")]);
     case.wait_mounted(&["web"]);
+    assert!(daemon.stop().success());
+}
+
+/// I-1: what the writer would have written next is not known.
+fn a_pod_that_was_taken_out_of_a_manifest_that_was_written_in_place(case: &Case, fault: &Fault) {
+    let mut last = scratch("");
+    last["metadata"] = json!({"name": "last", "uid": "last-1"});
+    put(case, "web.yaml", &[&scratch(""), &last]);
+    let daemon = case.start();
+    case.wait_mounted(&["web", "last"]);
+    fs::write(case.path("manifests/web.yaml"), last.to_string()).unwrap();
+    fault.is_named(case, "web", "data", &[]);
+    case.ask(&["delete", "pod", "web"]);
+    case.wait_unmounted(&["web"]);
     assert!(daemon.stop().success());
 }
 
