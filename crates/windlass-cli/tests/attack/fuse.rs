@@ -36,25 +36,37 @@ const INIT: u32 = 26;
 impl Silent {
     /// Mounts one.
     pub(crate) fn mount(directory: &Path) -> Self {
-        let device = match File::options().read(true).write(true).open("/dev/fuse") {
-            Ok(device) => device,
-            Err(error) => skip(&format!("there is no FUSE here: {error}")),
-        };
-        std::fs::create_dir_all(directory).unwrap();
-        let words =
-            [format!("fd={}", device.as_raw_fd()), "rootmode=40000".into(), "user_id=0".into(), "group_id=0".into()];
-        let place = Place::root(directory).unwrap();
-        mount::filesystem("fuse", "silent", &Options::parse(words)).unwrap().attach(&place).unwrap();
+        let device = attach(directory);
         let (sender, requests) = mpsc::channel();
         // Ends with the connection.
         std::thread::spawn(move || serve(device, &sender));
         Self { directory: directory.into(), requests }
     }
 
+    /// Mounts one whose server has ended: every call fails at once, as on a stale file system of a network.
+    pub(crate) fn mount_dead(directory: &Path) -> Self {
+        drop(attach(directory));
+        Self { directory: directory.into(), requests: mpsc::channel().1 }
+    }
+
     /// Waits until somebody waits for an answer that does not come.
     pub(crate) fn until_asked(&self) {
         self.requests.recv_timeout(PATIENCE).expect("somebody asks the file system");
     }
+}
+
+/// Mounts FUSE on a directory; answers the device by which it is served.
+fn attach(directory: &Path) -> File {
+    let device = match File::options().read(true).write(true).open("/dev/fuse") {
+        Ok(device) => device,
+        Err(error) => skip(&format!("there is no FUSE here: {error}")),
+    };
+    std::fs::create_dir_all(directory).unwrap();
+    let words =
+        [format!("fd={}", device.as_raw_fd()), "rootmode=40000".into(), "user_id=0".into(), "group_id=0".into()];
+    let place = Place::root(directory).unwrap();
+    mount::filesystem("fuse", "silent", &Options::parse(words)).unwrap().attach(&place).unwrap();
+    device
 }
 
 /// Answers the kernel's greeting, and nothing else.

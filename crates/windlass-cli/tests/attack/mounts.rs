@@ -1,6 +1,7 @@
 //! A directory that is not the one that was entered is lost, not empty (I-1).
 
 use std::{
+    ffi::CString,
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
@@ -14,6 +15,7 @@ use rustix::{
 use crate::{
     attacks,
     case::{Case, Daemon},
+    fuse::Silent,
     victim::{WEB, canaries_live, pass_the_delay_blindly, put, put_canaries, start},
 };
 
@@ -22,6 +24,8 @@ attacks!["mounts":
     the_manifests_are_unmounted_and_the_daemon_is_hung_up,
     an_empty_file_system_covers_the_manifests,
     an_empty_file_system_covers_a_part_of_the_manifests,
+    an_overlay_covers_the_manifests,
+    a_dead_file_system_covers_the_manifests,
     a_parent_of_the_manifests_is_covered,
     the_manifests_are_not_mounted_at_the_start,
     the_manifests_are_replaced_by_a_link_to_nothing_much,
@@ -134,6 +138,51 @@ fn an_empty_file_system_covers_a_part_of_the_manifests(case: &Case) {
             ("hung up", &|daemon| daemon.signal(Signal::HUP)),
         ],
     );
+}
+
+/// An overlay shows what is below it: over something else it is lost, over the manifests it has all of them.
+fn an_overlay_covers_the_manifests(case: &Case) {
+    let (daemon, source) = bound(case);
+    let manifests = case.path("manifests");
+    // Its own layer must be on a file system that can hold it, which an overlay may not be.
+    let layers = case.path("layers");
+    fs::create_dir_all(&layers).unwrap();
+    mount("layers", &layers, "tmpfs", MountFlags::empty(), None).unwrap();
+    for below in ["empty", "upper", "work"] {
+        fs::create_dir_all(layers.join(below)).unwrap();
+    }
+    let overlay = |lower: &Path| {
+        let [upper, work] = ["upper", "work"].map(|it| layers.join(it).display().to_string());
+        let options = format!("lowerdir={},upperdir={upper},workdir={work}", lower.display());
+        mount("overlay", &manifests, "overlay", MountFlags::empty(), Some(&*CString::new(options).unwrap())).unwrap();
+    };
+    steps(
+        case,
+        daemon,
+        &[
+            ("covered by an empty overlay", &|_| overlay(&layers.join("empty"))),
+            ("touched below", &|_| touch(&source.join("web.yaml"))),
+            ("hung up", &|daemon| daemon.signal(Signal::HUP)),
+            ("uncovered", &|_| unbind(case)),
+            ("covered by an overlay of the manifests", &|_| overlay(&source)),
+            ("uncovered again", &|_| unbind(case)),
+        ],
+    );
+}
+
+fn a_dead_file_system_covers_the_manifests(case: &Case) {
+    let (daemon, source) = bound(case);
+    let dead = Silent::mount_dead(&case.path("manifests"));
+    steps(
+        case,
+        daemon,
+        &[
+            ("dead", &|_| {}),
+            ("touched below", &|_| touch(&source.join("web.yaml"))),
+            ("hung up", &|daemon| daemon.signal(Signal::HUP)),
+        ],
+    );
+    drop(dead);
 }
 
 fn a_parent_of_the_manifests_is_covered(case: &Case) {
