@@ -23,7 +23,8 @@ use core::fmt;
 /// What an engine is told once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Where pods come from. Nothing is taken away before each has been complete (I-1); with none, nothing ever is.
+    /// Where pods come from, as far as that is known from the start; others are told by [`Event::SourceAnnounced`]. Nothing
+    /// is taken away before each has been complete (I-1); with none, nothing ever is.
     pub sources: Vec<SourceName>,
     /// This boot.
     pub boot: BootId,
@@ -152,6 +153,7 @@ impl Engine {
         match event {
             Event::PodApplied(pod) => self.pod_applied(pod),
             Event::PodGone { uid, version, containers } => self.pod_gone(&uid, version, containers),
+            Event::SourceAnnounced(source) => self.source_announced(source),
             Event::SourceComplete { source, version, containers, orphan_delay } => {
                 self.source_complete(&source, version, containers, orphan_delay);
             }

@@ -30,6 +30,9 @@ pub enum Event {
         /// Whether something of it may still run. If so its volumes stay until this event comes again with `Stopped`.
         containers: Containers,
     },
+    /// There is another source. Until it is complete nothing that was found on disk, and that it may have, is taken away. One
+    /// that is known already is as it was.
+    SourceAnnounced(SourceName),
     /// A source has given everything it has since it started or was lost: what it had before and did not give again is gone.
     ///
     /// Once every source has been complete, pods that were found on disk and that none has are gone too, after a delay. Pods without a source

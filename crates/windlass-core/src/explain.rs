@@ -213,7 +213,7 @@ impl Explainer<'_> {
                     _ => self.world.incomplete_source().cloned().map_or(WaitsOn::Nothing, WaitsOn::Source),
                 };
                 if let WaitsOn::Source(source) = &reason.waits_on {
-                    reason.text = format!("source {source} has not told all it has, so nothing is taken away");
+                    reason.text = format!("{}, so nothing is taken away", self.world.silence(source));
                 }
                 chain.push(reason);
             }
@@ -229,7 +229,7 @@ impl Explainer<'_> {
                 (format!("{}; it stays because {doubt}", hold.text), WaitsOn::Source(source.clone()))
             }
             (None, Some(source)) if code == Code::SourceIncomplete => (
-                format!("{}; it stays because source {source} has not told all it has", hold.text),
+                format!("{}; it stays because {}", hold.text, self.world.silence(source)),
                 WaitsOn::Source(source.clone()),
             ),
             _ => (hold.text.to_string(), hold.until.map_or(WaitsOn::Nothing, |_| WaitsOn::Time)),

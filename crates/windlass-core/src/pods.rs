@@ -97,6 +97,14 @@ impl Engine {
         self.drop_pod_if_over(key);
     }
 
+    pub(crate) fn source_announced(&mut self, name: SourceName) {
+        self.world.sources.entry(name).or_default();
+        // What waits for the start to end may now wait for this source.
+        if !self.world.start.may_take_away {
+            self.touch_all();
+        }
+    }
+
     pub(crate) fn source_complete(
         &mut self,
         name: &SourceName,
@@ -109,6 +117,7 @@ impl Engine {
             return;
         };
         source.complete = true;
+        source.lost = None;
         source.doubt = None;
         source.orphan_delay = orphan_delay;
         let life = source.life;
@@ -125,10 +134,11 @@ impl Engine {
         self.open_the_gate();
     }
 
-    pub(crate) fn source_lost(&mut self, name: &SourceName, text: &str) {
+    pub(crate) fn source_lost(&mut self, name: &SourceName, text: &Arc<str>) {
         match self.world.sources.get_mut(name) {
             Some(source) => {
                 source.complete = false;
+                source.lost = Some(text.clone());
                 source.life += 1;
                 // What waits for the start to end may now wait for this source.
                 if !self.world.start.may_take_away {

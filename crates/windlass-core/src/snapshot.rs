@@ -25,12 +25,25 @@ pub struct Snapshot {
     pub pods: Vec<PodView>,
     /// The operations that run, oldest first.
     pub operations: Vec<OperationView>,
-    /// The sources, and whether each is complete.
-    pub sources: Vec<(SourceName, bool)>,
+    /// The sources, in the order of their names.
+    pub sources: Vec<SourceView>,
     /// The drivers that are registered.
     pub drivers: Vec<DriverName>,
     /// How often things that make no sense came in.
     pub oddities: Vec<(Oddity, u64)>,
+}
+
+/// A source of pods.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceView {
+    /// Its name.
+    pub name: SourceName,
+    /// It has told all it has.
+    pub complete: bool,
+    /// Why it cannot be read any more, if it is lost.
+    pub lost: Option<Arc<str>>,
+    /// What it cannot read though it is complete.
+    pub doubt: Option<Arc<str>>,
 }
 
 /// A volume.

@@ -5,19 +5,29 @@ use crate::{
     desired::NamedVolume,
     engine::Engine,
     explain::Explainer,
-    ids::{DriverName, OuterName, PodUid, VolumeId},
+    ids::{DriverName, OuterName, PodUid, SourceName, VolumeId},
     operation::Kind,
     reason::{Code, Reason},
     snapshot::{
-        MountView, OperationView, PodDetail, PodMountView, PodStanding, PodView, PodVolumeView, Snapshot, StepView,
-        TurnView, VolumeView,
+        MountView, OperationView, PodDetail, PodMountView, PodStanding, PodView, PodVolumeView, Snapshot, SourceView,
+        StepView, TurnView, VolumeView,
     },
     spec::Attach,
     step::Step,
+    world::Source,
 };
 use alloc::{sync::Arc, vec::Vec};
 
 impl Engine {
+    /// The sources of pods, in the order of their names.
+    pub fn sources(&self) -> Vec<SourceView> {
+        let view = |(name, source): (&SourceName, &Source)| {
+            let Source { complete, lost, doubt, .. } = source.clone();
+            SourceView { name: name.clone(), complete, lost, doubt }
+        };
+        self.world.sources.iter().map(view).collect()
+    }
+
     /// Everything the engine knows, at this moment.
     pub fn snapshot(&self) -> Snapshot {
         let mut volumes: Vec<VolumeView> = self.volumes.keys().map(|it| self.volume_view(it)).collect();
@@ -32,7 +42,7 @@ impl Engine {
             volumes,
             pods,
             operations: self.running_operations(),
-            sources: self.world.sources.iter().map(|(name, source)| (name.clone(), source.complete)).collect(),
+            sources: self.sources(),
             drivers: registered.map(|(name, _)| name.clone()).collect(),
             oddities: self.oddities.counts().collect(),
         }

@@ -10,6 +10,8 @@ use crate::{
 };
 use alloc::{
     collections::{BTreeMap, BTreeSet},
+    format,
+    string::String,
     sync::Arc,
 };
 use core::time::Duration;
@@ -44,6 +46,8 @@ pub(crate) struct Start {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Source {
     pub(crate) complete: bool,
+    /// Why it cannot be read any more, since it was lost and until it is complete again.
+    pub(crate) lost: Option<Arc<str>>,
     /// How often it was lost. A pod that it gave in an earlier life and not in this one is gone once it is complete.
     pub(crate) life: u64,
     /// How long what no source has named since the start stays.
@@ -85,6 +89,14 @@ impl World {
     /// The first source that has not told all it has.
     pub(crate) fn incomplete_source(&self) -> Option<&SourceName> {
         self.sources.iter().find(|(_, source)| !source.complete).map(|(name, _)| name)
+    }
+
+    /// What is to be said of a source that has not told all it has.
+    pub(crate) fn silence(&self, source: &SourceName) -> String {
+        match self.sources.get(source).and_then(|it| it.lost.as_deref()) {
+            Some(text) => format!("source {source} is lost: {text}"),
+            None => format!("source {source} has not told all it has"),
+        }
     }
 
     /// A source that is complete and cannot read something all the same, and what that is.

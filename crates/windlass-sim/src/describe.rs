@@ -23,6 +23,7 @@ pub fn describe(event: &Event) -> String {
         Event::SourceDoubted { source, doubt: None } => format!("told: source {source} can read all"),
         Event::PodHeld { uid, hold } => format!("told: pod {uid} is held: {}", hold.text),
         Event::HoldReleased(uid) => format!("told: pod {uid} need not be held"),
+        Event::SourceAnnounced(source) => format!("told: there is a source {source}"),
         Event::SourceLost { source, text } => format!("told: source {source} is lost: {text}"),
         Event::ObjectChanged(object) => format!("told: {object} changed"),
         Event::DriverRegistered(driver) => format!("told: driver {driver} registered"),

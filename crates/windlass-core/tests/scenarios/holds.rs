@@ -245,7 +245,7 @@ fn no_hold_ends_while_a_source_is_lost() {
     synced
     reasons of mounts of tmp:
     a:
-    - SourceIncomplete: no manifest that was read since the start names the pod; it stays because source s has not told all it has; for 600s; waits on source s
+    - SourceIncomplete: no manifest that was read since the start names the pod; it stays because source s is lost: it failed; for 600s; waits on source s
     #1 unpublish tmp from a
     pod a is held no longer
     pod a released

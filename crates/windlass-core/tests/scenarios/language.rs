@@ -9,7 +9,7 @@
 //! pod a wants disk pending 3 times "…"                 a volume that is yet to be made, which failed so often; next in 8 s
 //! pod a stopping | finished | running | gone [in 5] | gone but may run
 //! pod a version 5 | has group 777                      applied again with this
-//! source s complete [in 5 | but may run | orphans stay 10m] | lost      disk read        attachments complete
+//! source s announced | complete [in 5 | but may run | orphans stay 10m] | lost      disk read        attachments complete
 //! source s cannot read all "…" | can read all          pod a held for 10m | ever "…"
 //! driver ebs registered | unregistered                 object Secret/x changed
 //! attached disk | detached disk | attach of disk failed "…" [exhausted]
@@ -340,6 +340,7 @@ impl Told {
                 };
                 Event::PodHeld { uid: pod.into(), hold: Hold { code: Code::OtherNode, text: text.into(), delay } }
             }
+            ["source", source, "announced"] => Event::SourceAnnounced(source.into()),
             ["source", source, "lost"] => Event::SourceLost { source: source.into(), text: text.into() },
             ["disk", "read"] => Event::DiskRead,
             ["attachments", "complete"] => Event::AttachmentsComplete,

@@ -143,7 +143,7 @@ fn all_sources_must_be_complete_at_one_moment() {
         found old in b proven
         disk read
         source s complete
-        source s lost
+        source s lost \"it went away\"
         source t complete
         ? reasons of mounts of tmp
         pod a wants tmp
@@ -153,9 +153,63 @@ fn all_sources_must_be_complete_at_one_moment() {
     synced
     reasons of mounts of tmp:
     a:
-    - SourceIncomplete: source s has not told all it has, so nothing is taken away; for 0s; waits on source s
+    - SourceIncomplete: source s is lost: it went away, so nothing is taken away; for 0s; waits on source s
     #1 unpublish old from b
     mounted a: tmp=tmp
+    ");
+}
+
+/// I-1: what was found may be a pod of a source that is announced later, as long as nothing was judged before.
+#[test]
+fn a_source_that_is_announced_late_is_waited_for() {
+    insta::assert_snapshot!(start("
+        volume tmp: own
+        volume old: own
+        found tmp in a proven
+        found old in b proven
+        disk read
+        attachments complete
+        source t announced
+        source s complete
+        ? reasons of mounts of tmp
+        pod a of t wants tmp
+        source t complete
+        source t announced
+        ? mounted a
+    "), @r"
+    synced
+    reasons of mounts of tmp:
+    a:
+    - SourceIncomplete: source t has not told all it has, so nothing is taken away; for 0s; waits on source t
+    #1 unpublish old from b
+    mounted a: tmp=tmp
+    ");
+}
+
+/// I-1: one that is lost takes nothing away, and says why; what others say counts.
+#[test]
+fn a_source_that_is_lost_says_why_and_does_not_hold_up_others() {
+    insta::assert_snapshot!(start_with_two_sources("
+        volume tmp: own
+        volume disk: own
+        disk read
+        source s complete
+        source t complete
+        pod a wants tmp
+        pod b of t wants disk
+        #1 done
+        #2 done
+        source t lost \"the server is away\"
+        pod a gone
+        #3 done
+        source t complete
+    "), @r"
+    synced
+    #1 publish tmp to a
+    #2 publish disk to b
+    #3 unpublish tmp from a
+    pod a released
+    #4 unpublish disk from b
     ");
 }
 
