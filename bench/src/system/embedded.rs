@@ -8,7 +8,12 @@ use std::{
 use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::Pod;
 use tokio::{runtime::Runtime, task::JoinSet};
-use windlass::{Node, memory::Object, node::Change};
+use windlass::{
+    Node,
+    memory::Object,
+    node::Change,
+    source::{Containers, Source},
+};
 use windlass_core::ids::PodUid;
 
 use super::Places;
@@ -20,6 +25,9 @@ use crate::{
     times::{self, Alone, Stretch, milliseconds, percentiles},
     volumes::Volumes,
 };
+
+/// Where its pods come from.
+const SOURCE: &str = "bench";
 
 pub(crate) struct Embedded {
     places: Places,
@@ -63,6 +71,10 @@ impl Embedded {
 
     fn node(&self) -> anyhow::Result<&Node> {
         self.node.as_ref().context("it was not started")
+    }
+
+    fn source(&self) -> anyhow::Result<Source> {
+        Ok(self.node()?.source(SOURCE))
     }
 
     /// Gives a node all that pods name.
@@ -126,11 +138,11 @@ impl Embedded {
         for index in first..first + count {
             let pod = self.pod(pods::ALONE + index, None)?;
             let began = Instant::now();
-            let uid = node.add_pod(pod)?;
+            let uid = self.source()?.apply(pod)?;
             self.runtime.block_on(reach(node, &uid, Goal::Ready))?;
             let ready = began.elapsed();
             let began = Instant::now();
-            node.remove_pod(&uid);
+            self.source()?.gone(&uid, Containers::Stopped);
             self.runtime.block_on(reach(node, &uid, Goal::Gone))?;
             alone.note(ready, began.elapsed());
         }
@@ -139,9 +151,9 @@ impl Embedded {
 
     fn up(&mut self, count: usize, labels: bool) -> anyhow::Result<Answer> {
         let wanted = self.wanted(count, labels.then_some(0))?;
-        let node = self.node()?.clone();
+        let source = self.source()?;
         let stretch = Stretch::begin(Process::Own)?;
-        self.pods = wanted.into_iter().map(|it| node.add_pod(it)).collect::<Result<_, _>>()?;
+        self.pods = wanted.into_iter().map(|it| source.apply(it)).collect::<Result<_, _>>()?;
         let times = self.wait(Goal::Ready, stretch.began)?;
         let mut figures = stretch.end()?;
         percentiles(&mut figures, times);
@@ -151,8 +163,8 @@ impl Embedded {
 
     fn want(&mut self, count: usize) -> anyhow::Result<Answer> {
         let wanted = self.wanted(count, None)?;
-        let node = self.node()?.clone();
-        self.pods = wanted.into_iter().map(|it| node.add_pod(it)).collect::<Result<_, _>>()?;
+        let source = self.source()?;
+        self.pods = wanted.into_iter().map(|it| source.apply(it)).collect::<Result<_, _>>()?;
         Ok(Answer::nothing())
     }
 
@@ -165,11 +177,11 @@ impl Embedded {
     }
 
     fn down(&mut self) -> anyhow::Result<Answer> {
-        let node = self.node()?;
+        let source = self.source()?;
         let emptied = Emptied::watch(&self.places.pods())?;
         let stretch = Stretch::begin(Process::Own)?;
         for uid in &self.pods {
-            node.remove_pod(uid);
+            source.gone(uid, Containers::Stopped);
         }
         let times = self.wait(Goal::Gone, stretch.began)?;
         emptied.wait()?;
@@ -184,8 +196,9 @@ impl Embedded {
         let stretch = Stretch::begin(Process::Own)?;
         let node = self.start()?;
         self.give_objects(&node)?;
-        self.pods = wanted.into_iter().map(|it| node.add_pod(it)).collect::<Result<_, _>>()?;
-        node.complete();
+        let source = self.source()?;
+        self.pods = wanted.into_iter().map(|it| source.apply(it)).collect::<Result<_, _>>()?;
+        source.complete();
         self.synced(&node)?;
         let synced = stretch.end()?;
         let times = self.wait(Goal::Ready, stretch.began)?;
@@ -208,8 +221,9 @@ impl Embedded {
         match self.prepared.take().context("nothing was prepared")? {
             Prepared::Object(object) => node.update_object(object),
             Prepared::Pods(pods) => {
+                let source = node.source(SOURCE);
                 for pod in pods {
-                    node.add_pod(pod)?;
+                    source.apply(pod)?;
                 }
             }
         }
@@ -223,7 +237,7 @@ impl Serves for Embedded {
             Command::Start => {
                 let node = self.start()?;
                 self.give_objects(&node)?;
-                node.complete();
+                self.source()?.complete();
                 self.synced(&node)?;
                 Ok(Answer::nothing())
             }

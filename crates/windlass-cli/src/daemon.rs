@@ -191,7 +191,6 @@ impl Daemon {
         let limits = Limits { threads_max: config.threads_max, ..Limits::default() };
         let builder = Node::builder(&config.root)
             .node_name(&config.node_name)
-            .source_name(&format!("manifests in {}", config.manifests.display()))
             .state_directory(&config.state)
             .runtime_directory(&config.runtime)
             .driver_registry(&config.driver_registry)

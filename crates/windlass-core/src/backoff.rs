@@ -37,7 +37,7 @@ impl Backoff {
 }
 
 /// How long to wait after this many failures in a row.
-fn delay(failures: u32) -> Duration {
+pub fn delay(failures: u32) -> Duration {
     // Past eight doublings the cap holds anyway, and the shift cannot overflow.
     let doublings = failures.saturating_sub(1).min(8);
     (FIRST * (1 << doublings)).min(LONGEST)

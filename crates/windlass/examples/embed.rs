@@ -24,6 +24,7 @@ use windlass::{
     Node,
     manifest::{self, Document},
     node::{Change, StartError, Volume},
+    source::{Containers, Source},
     token::LocalIssuer,
 };
 use windlass_core::{ids::PodUid, reason::Code};
@@ -122,10 +123,11 @@ fn run(out: &mut impl Write) -> Result<()> {
         .start()?;
     // The node works on threads of its own; this runtime only waits for it.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let source = node.source("story");
     let mut pods = Vec::new();
     let (told, cleared) = runtime.block_on(async {
-        let told = tokio::time::timeout(PATIENCE, story(&node, &root, &mut pods, out)).await;
-        (told, clear(node, &pods).await)
+        let told = tokio::time::timeout(PATIENCE, story(&node, &source, &root, &mut pods, out)).await;
+        (told, clear(node, &source, &pods).await)
     });
     told.map_err(|_| "something that should have happened did not, in a minute")??;
     cleared?;
@@ -138,14 +140,14 @@ fn run(out: &mut impl Write) -> Result<()> {
 }
 
 /// Tells it, and notes which pods were added.
-async fn story(node: &Node, root: &Path, pods: &mut Vec<PodUid>, out: &mut impl Write) -> Result<()> {
+async fn story(node: &Node, source: &Source, root: &Path, pods: &mut Vec<PodUid>, out: &mut impl Write) -> Result<()> {
     writeln!(out, "A node whose volumes are below {}", root.display())?;
 
     writeln!(out, "\n1. A pod, and the ConfigMap and the Secret that it names, are given to the node")?;
     let begin = Instant::now();
-    give(node, MANIFESTS, pods)?;
+    give(node, source, MANIFESTS, pods)?;
     // That was all there is: what is named and was not given does not exist.
-    node.complete();
+    source.complete();
     let web = pods.first().ok_or("the manifests have no pod")?.clone();
     let volumes = node.ready(&web).await?;
     writeln!(out, "   {} volumes are there after {}", volumes.len(), since(begin))?;
@@ -158,7 +160,7 @@ async fn story(node: &Node, root: &Path, pods: &mut Vec<PodUid>, out: &mut impl 
     writeln!(out, "   settings/color says {}", fs::read_to_string(&color)?)?;
     let mut changes = node.changes();
     let begin = Instant::now();
-    give(node, CHANGED, pods)?;
+    give(node, source, CHANGED, pods)?;
     while fs::read_to_string(&color)? != "green" {
         changes.next().await.ok_or("the node has stopped")?;
     }
@@ -184,11 +186,11 @@ async fn story(node: &Node, root: &Path, pods: &mut Vec<PodUid>, out: &mut impl 
     writeln!(out, "   keys/password has its {} bytes again", fs::metadata(password)?.len())?;
 
     writeln!(out, "\n4. A pod comes whose ConfigMap does not exist")?;
-    give(node, LATE, pods)?;
+    give(node, source, LATE, pods)?;
     let late = pods.last().ok_or("the manifests have no pod")?.clone();
     explain(node, &late, out).await?;
     let begin = Instant::now();
-    give(node, FLAGS, pods)?;
+    give(node, source, FLAGS, pods)?;
     let volumes = node.ready(&late).await?;
     writeln!(out, "   Now it is made, and the volume is there after {}", since(begin))?;
     for volume in &volumes {
@@ -198,7 +200,7 @@ async fn story(node: &Node, root: &Path, pods: &mut Vec<PodUid>, out: &mut impl 
     writeln!(out, "\n5. The pods go")?;
     let begin = Instant::now();
     for pod in pods.iter() {
-        node.remove_pod(pod);
+        source.gone(pod, Containers::Stopped);
     }
     for pod in pods.drain(..) {
         node.gone(&pod).await?;
@@ -208,9 +210,9 @@ async fn story(node: &Node, root: &Path, pods: &mut Vec<PodUid>, out: &mut impl 
 }
 
 /// Takes away what a story that broke off has left, and ends the node.
-async fn clear(node: Node, pods: &[PodUid]) -> Result<()> {
+async fn clear(node: Node, source: &Source, pods: &[PodUid]) -> Result<()> {
     for pod in pods {
-        node.remove_pod(pod);
+        source.gone(pod, Containers::Stopped);
     }
     for pod in pods {
         tokio::time::timeout(PATIENCE, node.gone(pod)).await.map_err(|_| format!("pod {pod} does not go"))??;
@@ -220,10 +222,10 @@ async fn clear(node: Node, pods: &[PodUid]) -> Result<()> {
 }
 
 /// Gives everything in these manifests to the node.
-fn give(node: &Node, manifests: &str, pods: &mut Vec<PodUid>) -> Result<()> {
+fn give(node: &Node, source: &Source, manifests: &str, pods: &mut Vec<PodUid>) -> Result<()> {
     for document in manifest::read(manifests.as_bytes())? {
         match document {
-            Document::Pod(pod) => pods.push(node.add_pod(*pod)?),
+            Document::Pod(pod) => pods.push(source.apply(*pod)?),
             Document::Object(object) => node.update_object(object),
             Document::Other(other) => return Err(other.to_string().into()),
         }

@@ -116,6 +116,18 @@ impl Ended {
     fn done(done: Done) -> Self {
         Self { outcome: Outcome::Done(done), made: None, obstacles: Vec::new() }
     }
+
+    /// It could not begin.
+    pub(crate) fn refused(trouble: Trouble) -> Self {
+        Self { outcome: Outcome::Refused(trouble), made: None, obstacles: Vec::new() }
+    }
+
+    /// It ended without a word.
+    pub(crate) fn broke_off() -> Self {
+        let text = "the operation broke off; this is a defect of windlass";
+        let trouble = Trouble { cause: Cause::Other, text: text.into() };
+        Self { outcome: Outcome::Unknown(trouble), made: None, obstacles: Vec::new() }
+    }
 }
 
 impl Executor {

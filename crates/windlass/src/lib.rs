@@ -10,18 +10,19 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let node = Node::builder("/var/lib/example").node_name("node-1").start()?;
+//! let source = node.source("manifests");
 //!
 //! let manifests = std::fs::read("web.yaml")?;
 //! let mut pods = Vec::new();
 //! for document in manifest::read(&manifests)? {
 //!     match document {
-//!         Document::Pod(pod) => pods.push(node.add_pod(*pod)?),
+//!         Document::Pod(pod) => pods.push(source.apply(*pod)?),
 //!         Document::Object(object) => node.update_object(object),
 //!         Document::Other(other) => eprintln!("skipped: {other}"),
 //!     }
 //! }
 //! // That was all: what is on disk of other pods may go.
-//! node.complete();
+//! source.complete();
 //!
 //! for pod in &pods {
 //!     for volume in node.ready(pod).await? {
@@ -34,8 +35,8 @@
 //! # }
 //! ```
 //!
-//! A pod whose volumes do not come says why: [`Node::explain`]. One that has gone is told by [`Node::remove_pod`], and
-//! [`Node::gone`] waits until nothing of it is left.
+//! A pod whose volumes do not come says why: [`Node::explain`]. One that has gone is told by
+//! [`Source::gone`](source::Source::gone), and [`Node::gone`] waits until nothing of it is left.
 
 pub mod node;
 pub use node::Node;

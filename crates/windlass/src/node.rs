@@ -1,10 +1,15 @@
 //! A node's volumes, for a program that embeds windlass: give it pods and objects, await their volumes, get paths back.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     panic::{self, AssertUnwindSafe},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, mpsc::Sender},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc::Sender,
+    },
     time::{Duration, Instant},
 };
 
@@ -13,12 +18,12 @@ use rustix::fd::OwnedFd;
 use tokio::sync::{broadcast, oneshot, watch};
 use windlass_core::{
     answer::{self, InUse, PodStatus},
-    event::{Containers, Goal, Hold, Place},
-    ids::{DriverName, OuterName, PodUid, VolumeId, WaiterId},
+    event::{Goal, Place},
+    ids::{DriverName, OuterName, PodUid, SourceName, VolumeId, WaiterId},
     notice::Verdict,
     operation::Proof,
     reason::{Code, Reason},
-    snapshot::Snapshot,
+    snapshot::{Snapshot, SourceView},
     spec,
 };
 use windlass_linux::{
@@ -30,18 +35,16 @@ use windlass_linux::{
 };
 
 use crate::{
-    csi::{self},
-    defaults,
-    drive::{Drive, Message},
+    csi, defaults,
+    drive::{About, Drive, Message, Question},
     executor::Executor,
     measuring::{self, Asked, Questions},
     memory::Object,
     objects::{Kind, Reference},
-    packed::Packed,
     plugin::{Attributes, Made},
-    resolve::{self},
-    tell::{self},
-    view,
+    resolve,
+    source::Source,
+    tell, view,
 };
 
 mod lock;
@@ -53,13 +56,14 @@ pub(crate) use start::{random, said};
 /// The volumes of one node. Cheap to clone; the last clone that goes ends the work and leaves the volumes mounted.
 ///
 /// Nothing here blocks, and what is to be awaited can be awaited on any runtime. Once the node has [`Ended`], every question
-/// is answered with that error, never as if nothing were here; what only tells it something, such as [`Node::remove_pod`], is
+/// is answered with that error, never as if nothing were here; what only tells it something, such as [`Source::gone`], is
 /// without effect.
 #[derive(Clone)]
 pub struct Node(Arc<Inner>);
 
 struct Inner {
     inbox: Sender<Message>,
+    next_waiter: AtomicU64,
     /// Weak: when the drive has ended, so have the streams of changes.
     changes: broadcast::WeakSender<Change>,
     /// How the drive ended, once it has.
@@ -237,6 +241,22 @@ pub enum Change {
         /// `namespace/name`.
         claim: Arc<str>,
     },
+    /// A source of pods cannot be read any more. What it gave stays as it is.
+    SourceLost {
+        /// Its name.
+        source: SourceName,
+        /// Why.
+        text: Arc<str>,
+    },
+    /// A source speaks of a pod that another source has given, which is not heard.
+    PodOfTwoSources {
+        /// The pod.
+        pod: PodUid,
+        /// The source that has it.
+        owner: SourceName,
+        /// The other.
+        source: SourceName,
+    },
     /// What was found at start is known.
     Synced,
     /// The set of volumes in use changed.
@@ -389,71 +409,16 @@ impl Node {
         &self.0.executor.scene.node
     }
 
-    /// Adds a pod, or changes one that is there. The API server's defaults are filled in; a pod that is shared and has them
-    /// stays shared.
-    ///
-    /// The objects that it uses may be given before or after it. Only the `Node` is better given first: the size of a volume
-    /// in memory follows from what the node allots to pods, and stays as it was when it was mounted (P-64).
-    pub fn add_pod(&self, pod: impl Into<Arc<api::Pod>>) -> Result<PodUid, PodError> {
-        let pod = defaults::shared(pod.into(), defaults::pod);
-        let packed = Packed::new(pod.clone());
-        packed.lend();
-        self.add_packed(pod, packed)
-    }
-
-    /// Adds a pod that is packed already and has the API server's defaults.
-    pub(crate) fn add_packed(&self, pod: Arc<api::Pod>, packed: Packed) -> Result<PodUid, PodError> {
-        let (uid, _, _) = resolve::identify(&pod)?;
-        Name::new("metadata.uid", uid.as_str())?;
-        self.check()?;
-        let added = uid.clone();
-        self.send(move |drive| drive.add_pod(&added, packed, &pod));
-        Ok(uid)
-    }
-
-    /// The pod is gone and nothing of it runs: its volumes are taken away, once [`Node::complete`] has been called.
-    pub fn remove_pod(&self, pod: &PodUid) {
-        let pod = pod.clone();
-        self.send(move |drive| drive.remove_pod(&pod, Containers::Stopped));
-    }
-
-    /// The pod is gone but its containers may still run: it keeps its volumes until [`Node::remove_pod`].
-    pub fn pod_is_ending(&self, pod: &PodUid) {
-        let pod = pod.clone();
-        self.send(move |drive| drive.remove_pod(&pod, Containers::MayRun));
+    /// Somebody who has pods for this node, under this name: the way to give it pods. A name that is known already is the
+    /// same source.
+    pub fn source(&self, name: &str) -> Source {
+        Source::announce(self, name)
     }
 
     /// Removes what windlass made of the directory of a pod that has gone: empty directories alone. Needed only with
     /// [`Builder::keep_pod_directories`].
     pub fn remove_pod_directory(&self, pod: &PodUid) {
-        let pod = pod.clone();
-        self.send(move |drive| drive.remove_directory(&pod));
-    }
-
-    /// All pods that are to be on this node, and the objects they name, have been given once since it was started. What is
-    /// found on disk of other pods is taken away from now on, and nothing is before (I-1); a config map or secret that was
-    /// not given does not exist.
-    pub fn complete(&self) {
-        self.complete_holding(Duration::ZERO);
-    }
-
-    /// As [`Node::complete`], of pods that come from where something can be missing by accident. What is found on disk of
-    /// other pods, and volumes of these pods that they do not name, is shown as held and stays for this long: it is taken
-    /// away then, and before that only by [`Node::delete_pod`] (I-1).
-    pub fn complete_holding(&self, orphan_delay: Duration) {
-        self.send(move |drive| drive.complete(orphan_delay));
-    }
-
-    /// It cannot be told whether this pod is to be on this node: what is here of it stays, for this long if that is a matter
-    /// of time.
-    pub(crate) fn hold_pod(&self, pod: &PodUid, hold: Hold) {
-        let pod = pod.clone();
-        self.send(move |drive| drive.hold_pod(&pod, hold));
-    }
-
-    /// Something cannot be read that may name further pods: what was held before is not taken away meanwhile.
-    pub(crate) fn doubt(&self, doubt: Option<Arc<str>>) {
-        self.send(move |drive| drive.doubt(doubt));
+        self.send(Message::RemoveDirectory(pod.clone()));
     }
 
     /// What a source has kept under this name; `None` if that is nothing, or cannot be read.
@@ -478,34 +443,29 @@ impl Node {
 
     /// Takes a pod away at once that nobody names and that is held because that may be an accident.
     pub async fn delete_pod(&self, pod: &PodUid) -> Result<(), DeleteError> {
-        let pod = pod.clone();
-        self.ask(move |drive| drive.delete_pod(&pod)).await?
+        self.order(|answer| Message::DeletePod(pod.clone(), answer)).await?
     }
 
     /// Takes volumes of a pod away at once that it had before the start, does not name, and that are held because that may be
     /// an accident. `false` if there are none.
     pub async fn delete_orphans(&self, pod: &PodUid) -> Result<bool, Ended> {
-        let pod = pod.clone();
-        self.ask(move |drive| drive.delete_orphans(&pod)).await
+        self.order(|answer| Message::DeleteOrphans(pod.clone(), answer)).await
     }
 
     /// An object appeared or changed. Exactly the volumes that use it are looked at. The API server's defaults are filled
     /// in.
     pub fn update_object(&self, object: impl Into<Object>) {
-        let object = defaults::object(object.into());
-        self.send(move |drive| drive.update_object(object));
+        self.send(Message::ObjectGiven(defaults::object(object.into())));
     }
 
     /// An object is known not to exist any more.
     pub fn remove_object(&self, reference: &Reference) {
-        let reference = reference.clone();
-        self.send(move |drive| drive.remove_object(&reference));
+        self.send(Message::ObjectGone(reference.clone()));
     }
 
     /// An object cannot be looked up, which says nothing about it: what uses it stays as it is.
     pub fn object_unavailable(&self, reference: &Reference, reason: &str) {
-        let (reference, reason) = (reference.clone(), reason.to_owned());
-        self.send(move |drive| drive.fail_object(&reference, &reason));
+        self.send(Message::ObjectUnavailable { reference: reference.clone(), why: reason.into() });
     }
 
     /// Waits until all volumes of the pod are mounted, through any trouble, and returns them. [`Node::explain`] tells what
@@ -541,13 +501,7 @@ impl Node {
     /// node if it attached them, and deleted if they are to be.
     pub async fn released(&self, pod: &PodUid) -> Result<(), WaitError> {
         self.gone(pod).await?;
-        let (sender, receiver) = oneshot::channel();
-        let uid = pod.clone();
-        self.send(move |drive| drive.wait_released(&uid, sender));
-        match receiver.await {
-            Ok(result) => result,
-            Err(_) => Err(self.ended().await.into()),
-        }
+        self.order(|answer| Message::ReleaseAwaited(pod.clone(), answer)).await?
     }
 
     /// The volumes of the pod that are mounted now. Each was looked at: the mount that is there is the one that windlass
@@ -560,7 +514,7 @@ impl Node {
     /// were. The engine knows of those by then.
     async fn look(&self, pod: &PodUid) -> Result<Result<Vec<Volume>, Vec<Volume>>, Ended> {
         let uid = pod.clone();
-        let handed = self.ask(move |drive| drive.hand_out(&uid)).await?;
+        let handed = self.ask(About::Nothing, move |drive| drive.hand_out(&uid)).await?;
         let count = handed.len();
         let (executor, inbox) = (self.0.executor.clone(), self.0.inbox.clone());
         let (sender, receiver) = oneshot::channel();
@@ -589,7 +543,7 @@ impl Node {
     /// that hangs holds up no other, and the answers can be awaited for as long as the caller likes.
     pub async fn ask_statistics(&self, pod: &PodUid) -> Result<Vec<(OuterName, Asked)>, Ended> {
         let uid = pod.clone();
-        let mounted = self.ask(move |drive| drive.measurable(&uid)).await?;
+        let mounted = self.ask(About::Nothing, move |drive| drive.measurable(&uid)).await?;
         let asked = mounted.into_iter().map(|(name, want, made)| {
             let (executor, volume) = (self.0.executor.clone(), want.detail.volume.clone());
             let question = move || executor.statistics(&want, &made).map_err(|failure| failure.to_string());
@@ -606,39 +560,53 @@ impl Node {
     /// Publishes volumes of the pod again whose drivers ask for that (`requiresRepublish`), as the kubelet does with each
     /// sync of a pod (C-121): they bring tokens and the like up to date. It is done once in a while in any case.
     pub fn republish(&self, pod: &PodUid) {
-        let pod = pod.clone();
-        self.send(move |drive| drive.republish(&pod));
+        self.send(Message::Republish(pod.clone()));
     }
 
     /// Tries at once what failed and waits for its next try: of a pod, or of one volume of it by the pod's name for it; of
     /// everything if no pod is given. Says what that is.
     pub async fn retry(&self, pod: Option<&PodUid>, volume: Option<&str>) -> Result<Vec<view::Retried>, Ended> {
-        let (uid, volume) = (pod.cloned(), volume.map(ToOwned::to_owned));
-        self.ask(move |drive| drive.retry(uid.as_ref(), volume.as_deref())).await
+        let (pod, volume) = (pod.cloned(), volume.map(ToOwned::to_owned));
+        self.order(|answer| Message::Retry { pod, volume, answer }).await
+    }
+
+    /// The sources of pods, in the order of their names.
+    pub async fn sources(&self) -> Result<Vec<SourceView>, Ended> {
+        self.ask(About::Nothing, |drive| drive.engine().sources()).await
+    }
+
+    /// Whether there are sources and all of them have told all they have (the kubelet's `sourcesReady`).
+    pub async fn sources_ready(&self) -> Result<bool, Ended> {
+        let sources = self.sources().await?;
+        Ok(!sources.is_empty() && sources.iter().all(|it| it.complete))
+    }
+
+    /// How many messages of each kind the engine's thread has heard.
+    pub async fn messages(&self) -> Result<BTreeMap<&'static str, u64>, Ended> {
+        self.ask(About::Nothing, |drive| drive.messages().clone()).await
     }
 
     /// Whether what was on disk at the start is known.
     pub async fn is_synced(&self) -> Result<bool, Ended> {
-        self.ask(|drive| drive.engine.states_synced()).await
+        self.ask(About::Nothing, |drive| drive.engine().states_synced()).await
     }
 
     /// The groups that the pod's volumes bring besides its own (E-37).
     pub async fn groups(&self, pod: &PodUid) -> Result<Vec<i64>, Ended> {
         let uid = pod.clone();
-        self.ask(move |drive| drive.engine.extra_groups(&uid)).await
+        self.ask(About::Nothing, move |drive| drive.engine().extra_groups(&uid)).await
     }
 
     /// How the pod's volumes stand; `None` if the pod is not known.
     pub async fn status(&self, pod: &PodUid) -> Result<Option<PodStatus>, Ended> {
         let uid = pod.clone();
-        self.ask(move |drive| drive.engine.pod_status(&uid)).await
+        self.ask(About::Nothing, move |drive| drive.engine().pod_status(&uid)).await
     }
 
     /// Why volumes of the pod are not settled, those that are left out (I-7).
     pub async fn explain(&self, pod: &PodUid) -> Result<Vec<Explanation>, Ended> {
         let uid = pod.clone();
-        let explained = self.ask(move |drive| {
-            drive.tell_turns(Some(&uid));
+        let explained = self.ask(About::Pods(vec![uid.clone()]), move |drive| {
             let names = drive.volume_names(&uid).into_iter();
             let all = names.map(|volume| Explanation { reasons: drive.explain(&uid, &volume), volume });
             all.filter(|it| !it.reasons.is_empty()).collect()
@@ -649,126 +617,101 @@ impl Node {
     /// A pod as it was given, with the API server's defaults; `None` if it is not known.
     pub async fn pod(&self, pod: &PodUid) -> Result<Option<Arc<api::Pod>>, Ended> {
         let uid = pod.clone();
-        self.ask(move |drive| drive.pod(&uid)).await
+        self.ask(About::Nothing, move |drive| drive.pod(&uid)).await
     }
 
     /// A pod and its volumes as they are shown; `None` if it is not known and nothing of it is here.
     pub async fn show_pod(&self, pod: &PodUid) -> Result<Option<view::Pod>, Ended> {
         let uid = pod.clone();
-        self.ask(move |drive| {
-            drive.tell_turns(Some(&uid));
-            drive.show_pod(&uid)
-        })
-        .await
+        self.ask(About::Pods(vec![uid.clone()]), move |drive| drive.show_pod(&uid)).await
     }
 
     /// The pods of this name as they are shown: mostly one, and more while an earlier one of the same name goes. Costs what
     /// those cost, however many others there are (I-9).
     pub async fn show_pods_named(&self, namespace: &str, name: &str) -> Result<Vec<view::Pod>, Ended> {
         let name = format!("{namespace}/{name}");
-        self.ask(move |drive| {
-            let uids = drive.pods_named(&name);
-            uids.iter().for_each(|it| drive.tell_turns(Some(it)));
-            uids.iter().filter_map(|it| drive.show_pod(it)).collect()
+        self.ask(About::Named(name.clone()), move |drive| {
+            drive.pods_named(&name).iter().filter_map(|it| drive.show_pod(it)).collect()
         })
         .await
     }
 
     /// All pods as they are shown, sorted by namespace and name.
     pub async fn show_pods(&self) -> Result<Vec<view::Pod>, Ended> {
-        self.ask(|drive| {
-            drive.tell_turns(None);
-            drive.show_pods()
-        })
-        .await
+        self.ask(About::Everything, |drive| drive.show_pods()).await
     }
 
     /// These pods as they are shown, in this order, each as by [`Node::show_pod`]: many cost little more than one.
     pub async fn show_each(&self, pods: Vec<PodUid>) -> Result<Vec<Option<view::Pod>>, Ended> {
-        let show = |drive: &mut Drive, it: &PodUid| {
-            drive.tell_turns(Some(it));
-            drive.show_pod(it)
-        };
-        self.ask(move |drive| pods.iter().map(|it| show(drive, it)).collect()).await
+        self.ask(About::Pods(pods.clone()), move |drive| pods.iter().map(|it| drive.show_pod(it)).collect()).await
     }
 
     /// A volume as it is shown; `None` if nobody wants it and nothing of it is here.
     pub async fn show_volume(&self, volume: &VolumeId) -> Result<Option<view::Volume>, Ended> {
         let id = volume.clone();
-        self.ask(move |drive| drive.show_volume(&id)).await
+        self.ask(About::Nothing, move |drive| drive.show_volume(&id)).await
     }
 
     /// All volumes as they are shown, sorted by name.
     pub async fn show_volumes(&self) -> Result<Vec<view::Volume>, Ended> {
-        self.ask(|drive| {
-            drive.tell_turns(None);
-            drive.show_volumes()
-        })
-        .await
+        self.ask(About::Everything, |drive| drive.show_volumes()).await
     }
 
     /// The CSI drivers that are registered, those that volumes wait for, and those that something is set for, as they are
     /// shown, sorted by name.
     pub async fn show_drivers(&self) -> Result<Vec<view::Driver>, Ended> {
-        self.ask(|drive| drive.show_drivers(None)).await
+        self.ask(About::Nothing, |drive| drive.show_drivers(None)).await
     }
 
     /// One driver as it is shown; `None` if [`Node::show_drivers`] would leave it out.
     pub async fn show_driver(&self, name: &str) -> Result<Option<view::Driver>, Ended> {
         let name = name.to_owned();
-        self.ask(move |drive| drive.show_drivers(Some(&name)).pop()).await
+        self.ask(About::Nothing, move |drive| drive.show_drivers(Some(&name)).pop()).await
     }
 
     /// The CSI drivers that these volumes are of, in this order; `None` for a volume that is of none, or is not here.
     pub async fn drivers_of(&self, volumes: Vec<VolumeId>) -> Result<Vec<Option<DriverName>>, Ended> {
-        self.ask(move |drive| volumes.iter().map(|it| drive.engine.driver_of(it).cloned()).collect()).await
+        self.ask(About::Nothing, move |drive| volumes.iter().map(|it| drive.engine().driver_of(it).cloned()).collect())
+            .await
     }
 
     /// All claims as they are shown, also what was made for those that are gone, sorted by namespace and name.
     pub async fn show_claims(&self) -> Result<Vec<view::Claim>, Ended> {
-        self.ask(|drive| drive.show_claims()).await
+        self.ask(About::Nothing, |drive| drive.show_claims()).await
     }
 
     /// A claim as it is shown; `None` if it is not there and nothing is kept that was made for it.
     pub async fn show_claim(&self, namespace: &str, name: &str) -> Result<Option<view::Claim>, Ended> {
         let claim = Reference::new(Kind::Claim, namespace, name);
-        self.ask(move |drive| drive.show_one_claim(&claim)).await
+        self.ask(About::Nothing, move |drive| drive.show_one_claim(&claim)).await
     }
 
     /// Has the volume deleted now that was made for a claim that is gone: without waiting until its time has come
     /// ([`Builder::delete_delay`]), and also if nobody saw that the claim went.
     pub async fn delete_claim(&self, namespace: &str, name: &str) -> Result<Deleted, ClaimRefusal> {
         let claim = Reference::new(Kind::Claim, namespace, name);
-        self.ask(move |drive| drive.delete_claim(&claim)).await?
+        self.order(|answer| Message::DeleteClaim(claim, answer)).await?
     }
 
     /// The operations that run, oldest first, as they are shown.
     pub async fn show_operations(&self) -> Result<Vec<view::Operation>, Ended> {
-        self.ask(|drive| {
-            drive.tell_turns(None);
-            drive.show_operations()
-        })
-        .await
+        self.ask(About::Everything, |drive| drive.show_operations()).await
     }
 
     /// Everything, at one moment.
     pub async fn snapshot(&self) -> Result<Snapshot, Ended> {
-        self.ask(|drive| {
-            drive.tell_turns(None);
-            drive.engine.snapshot()
-        })
-        .await
+        self.ask(About::Everything, |drive| drive.engine().snapshot()).await
     }
 
     /// The volumes in use on this node; `None` while that is not known yet.
     pub async fn volumes_in_use(&self) -> Result<Option<InUse>, Ended> {
-        self.ask(|drive| drive.engine.volumes_in_use()).await
+        self.ask(About::Nothing, |drive| drive.engine().volumes_in_use()).await
     }
 
     /// The set of volumes in use of this version, or a later one, is stored where whoever attaches volumes reads it
     /// ([`Report::Stored`]).
     pub fn in_use_reported(&self, version: u64) {
-        self.send(move |drive| drive.tell(windlass_core::Event::InUseReported { version }));
+        self.send(Message::InUseReported(version));
     }
 
     /// What this kernel can do for it.
@@ -796,12 +739,7 @@ impl Node {
     /// Ends in order: begins nothing more, waits at most this long for what runs, and leaves all volumes mounted. Returns
     /// how many operations still ran; the next start recovers from them.
     pub async fn stop(self, within: Duration) -> Result<usize, Ended> {
-        let (sender, receiver) = oneshot::channel();
-        self.send(move |drive| drive.stop(within, Some(sender)));
-        match receiver.await {
-            Ok(running) => Ok(running),
-            Err(_) => Err(self.ended().await),
-        }
+        self.order(|done| Message::Stop { within, done: Some(done) }).await
     }
 
     /// Waits until the node has ended, and says how.
@@ -821,7 +759,7 @@ impl Node {
 
     /// Waits until the node answers, whatever it knows.
     pub async fn ping(&self) -> Result<(), Ended> {
-        self.ask(|_| ()).await
+        self.ask(About::Nothing, |_| ()).await
     }
 
     /// Breaks the engine off as a defect would, to see that nobody takes that for health.
@@ -832,42 +770,44 @@ impl Node {
 
     /// A part of the node without which it would look well and not be so broke off: the rest ends with it.
     pub(crate) fn break_off(&self, text: Arc<str>) {
-        self.send(move |_| panic!("{text}"));
+        self.send(Message::BrokeOff(text));
     }
 
-    fn send(&self, message: impl FnOnce(&mut Drive) + Send + 'static) {
+    pub(crate) fn send(&self, message: Message) {
         // After a stop nobody listens, and nothing is to be done.
-        let _ = self.0.inbox.send(Box::new(message));
+        let _ = self.0.inbox.send(message);
     }
 
-    async fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&mut Drive) -> T + Send + 'static,
-    ) -> Result<T, Ended> {
+    /// Sends something that is answered.
+    async fn order<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> Message) -> Result<T, Ended> {
         let (sender, receiver) = oneshot::channel();
-        self.send(move |drive| {
-            let _ = sender.send(question(drive));
-        });
+        self.send(message(sender));
         match receiver.await {
             Ok(answer) => Ok(answer),
             Err(_) => Err(self.ended().await),
         }
     }
 
+    /// Looks at the drive.
+    async fn ask<T: Send + 'static>(
+        &self,
+        about: About,
+        look: impl FnOnce(&Drive) -> T + Send + 'static,
+    ) -> Result<T, Ended> {
+        let question = |answer: oneshot::Sender<T>| {
+            let look = Box::new(move |drive: &Drive| _ = answer.send(look(drive)));
+            Message::Question(Question { about, look })
+        };
+        self.order(question).await
+    }
+
     async fn wait(&self, pod: &PodUid, goal: Goal, within: Option<Duration>) -> Result<(), WaitError> {
-        let (sender, receiver) = oneshot::channel();
-        let mut waiting = Waiting { inbox: self.0.inbox.clone(), waiter: Arc::default() };
-        let (uid, waiter) = (pod.clone(), waiting.waiter.clone());
-        self.send(move |drive| {
-            let id = drive.wait(uid, goal, within, sender);
-            *waiter.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
-        });
-        let result = receiver.await;
-        waiting.waiter = Arc::default();
-        match result {
-            Ok(result) => result,
-            Err(_) => Err(self.ended().await.into()),
-        }
+        let waiter = WaiterId(self.0.next_waiter.fetch_add(1, Ordering::Relaxed));
+        let mut waiting = Waiting { inbox: &self.0.inbox, waiter: Some(waiter) };
+        let pod = pod.clone();
+        let result = self.order(|answer| Message::WaitBegan { waiter, pod, goal, within, answer }).await;
+        waiting.waiter = None;
+        result?
     }
 }
 
@@ -879,28 +819,23 @@ impl fmt::Debug for Node {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let _ = self.inbox.send(Box::new(|drive| drive.stop(Duration::ZERO, None)));
+        let _ = self.inbox.send(Message::Stop { within: Duration::ZERO, done: None });
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
         self.workers.stop();
     }
 }
 
 /// Takes a wait back when whoever waits goes away.
-struct Waiting {
-    inbox: Sender<Message>,
-    waiter: Arc<Mutex<Option<WaiterId>>>,
+struct Waiting<'a> {
+    inbox: &'a Sender<Message>,
+    waiter: Option<WaiterId>,
 }
 
-impl Drop for Waiting {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        // The wait may not have begun; messages keep their order, so it has by the time this one is read.
-        let waiter = self.waiter.clone();
-        let _ = self.inbox.send(Box::new(move |drive| {
-            let id = waiter.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(id) = id {
-                drive.cancel(id);
-            }
-        }));
+        if let Some(waiter) = self.waiter {
+            let _ = self.inbox.send(Message::WaitCancelled(waiter));
+        }
     }
 }
 
@@ -920,7 +855,7 @@ fn look(executor: &Executor, inbox: &Sender<Message>, handed: Handed) -> Option<
             proof,
         }),
         seen => {
-            let _ = inbox.send(Box::new(move |drive| drive.seen(place, proof, seen)));
+            let _ = inbox.send(Message::MountSeen { place, expected: proof, proof: seen });
             None
         }
     }

@@ -1,4 +1,122 @@
-//! Where pods and objects come from, when nobody gives them one by one.
+//! Where pods come from: a handle for whoever has them, and a directory of manifests as one of those.
 
 pub mod directory;
 mod ledger;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1 as api;
+use windlass_core::{
+    event::Hold,
+    ids::{PodUid, SourceName},
+};
+use windlass_linux::name::Name;
+
+pub use windlass_core::{event::Containers, ids::Version};
+
+use crate::{
+    Node, defaults,
+    drive::{Message, Said},
+    node::PodError,
+    packed::Packed,
+    resolve,
+};
+
+/// Somebody who has pods for this node, made by [`Node::source`]. Cheap to clone.
+///
+/// There may be several at once, each with pods of its own: a pod is the source's that gave it first, until that source says
+/// that it is gone. Nothing that is found on disk is taken away before every source is complete (I-1), so announce all of
+/// them before the first one is.
+#[derive(Clone)]
+pub struct Source {
+    node: Node,
+    name: SourceName,
+    version: Version,
+}
+
+impl Source {
+    pub(crate) fn announce(node: &Node, name: &str) -> Self {
+        let source = Self { node: node.clone(), name: name.into(), version: Version::NONE };
+        source.say(Said::Announced);
+        source
+    }
+
+    /// What it is called where something waits for it.
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// The same source, whose next words are of this version: what it says of a pod in an older one than before is not
+    /// believed. Without versions the last word counts.
+    pub fn at(&self, version: Version) -> Self {
+        Self { version, ..self.clone() }
+    }
+
+    /// The source has this pod, for the first time or changed. The API server's defaults are filled in; a pod that is shared
+    /// and has them stays shared.
+    ///
+    /// The objects that it uses may be given before or after it. Only the `Node` is better given first: the size of a volume
+    /// in memory follows from what the node allots to pods, and stays as it was when it was mounted (P-64).
+    pub fn apply(&self, pod: impl Into<Arc<api::Pod>>) -> Result<PodUid, PodError> {
+        let pod = defaults::shared(pod.into(), defaults::pod);
+        let packed = Packed::new(pod.clone());
+        packed.lend();
+        self.apply_packed(pod, packed)
+    }
+
+    /// The source has a pod that is packed already and has the API server's defaults.
+    pub(crate) fn apply_packed(&self, pod: Arc<api::Pod>, packed: Packed) -> Result<PodUid, PodError> {
+        let (uid, _, _) = resolve::identify(&pod)?;
+        Name::new("metadata.uid", uid.as_str())?;
+        self.node.check()?;
+        self.say(Said::Pod { uid: uid.clone(), version: self.version, packed, pod });
+        Ok(uid)
+    }
+
+    /// The source has the pod no longer. If its containers may still run it keeps its volumes, until this is said again with
+    /// [`Containers::Stopped`]; otherwise they are taken away, once every source is complete.
+    pub fn gone(&self, pod: &PodUid, containers: Containers) {
+        self.say(Said::PodGone { uid: pod.clone(), version: self.version, containers });
+    }
+
+    /// The source has said all it has: the pods that are to be here, and the objects they name. What it had before it was
+    /// lost and has not given again is gone, and once all sources are complete what is found on disk of other pods is taken
+    /// away, which nothing is before (I-1); a config map or secret that nobody gave does not exist then.
+    pub fn complete(&self) {
+        self.complete_holding(Duration::ZERO);
+    }
+
+    /// As [`Source::complete`], of a source in which something can be missing by accident. What is found on disk of other
+    /// pods, and volumes of these pods that they do not name, is shown as held and stays for this long: it is taken away
+    /// then, and before that only by [`Node::delete_pod`] (I-1).
+    pub fn complete_holding(&self, orphan_delay: Duration) {
+        self.say(Said::Complete { version: self.version, orphan_delay });
+    }
+
+    /// The source cannot be read any more, for this reason. What it gave stays, and what it has now is not known until it has
+    /// given everything again and is complete.
+    pub fn lost(&self, reason: &str) {
+        self.say(Said::Lost(reason.into()));
+    }
+
+    /// It cannot be told whether this pod is to be on this node: what is here of it stays, for this long if that is a matter
+    /// of time.
+    pub(crate) fn hold(&self, pod: &PodUid, hold: Hold) {
+        self.say(Said::PodHeld { uid: pod.clone(), hold });
+    }
+
+    /// Something cannot be read that may name further pods: what was held before is not taken away meanwhile.
+    pub(crate) fn doubt(&self, doubt: Option<Arc<str>>) {
+        self.say(Said::Doubt(doubt));
+    }
+
+    fn say(&self, said: Said) {
+        self.node.send(Message::Source(self.name.clone(), said));
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("name", &self.name).field("version", &self.version).finish_non_exhaustive()
+    }
+}

@@ -93,7 +93,7 @@ impl Case {
 
     /// Adds a pod whose only container mounts all its volumes.
     fn add(&self, uid: &str, name: &str, volumes: &Value) -> PodUid {
-        self.shared.node.add_pod(pod(uid, name, volumes)).unwrap()
+        self.shared.node.source("test").apply(pod(uid, name, volumes)).unwrap()
     }
 
     /// Adds a pod with an empty directory, and waits until it is mounted.

@@ -227,6 +227,8 @@ impl Touched {
             | Change::InUse { .. }
             | Change::DriverRefused { .. }
             | Change::Claim { .. }
+            | Change::SourceLost { .. }
+            | Change::PodOfTwoSources { .. }
             | Change::Damaged { .. }
             | Change::DiskUnreadable { .. } => {}
         }

@@ -211,6 +211,13 @@ impl Follower {
                     }
                 }
             }
+            Change::SourceLost { source, text } => {
+                tracing::error!(%source, "the source is lost, and what it gave stays as it is: {}", plain(&text));
+            }
+            Change::PodOfTwoSources { pod, owner, source } => {
+                let title = self.title(&pod);
+                tracing::warn!(pod = &*title, "{source} speaks of a pod that {owner} has, which is not heard");
+            }
             Change::Synced => {
                 self.transitions.synced();
                 tracing::info!("what was on disk is known");

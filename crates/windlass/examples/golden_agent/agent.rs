@@ -11,6 +11,7 @@ use tokio::{runtime, time};
 use windlass::{
     Node,
     node::{self, StartError},
+    source::{Containers, Source},
     token,
 };
 use windlass_core::{
@@ -50,6 +51,7 @@ impl Place {
 /// A node, and what it was told of so far.
 pub(crate) struct Agent {
     pub(crate) node: Node,
+    source: Source,
     pub(crate) root: PathBuf,
     pub(crate) world: Manifests,
     /// Pods that are wanted, by `namespace/name`.
@@ -80,20 +82,21 @@ impl Agent {
             node.update_object(object.clone());
         }
         let (running, synced) = Default::default();
-        Ok(Self { node, root: place.root.clone(), world, running, synced, events })
+        let source = node.source("golden cases");
+        Ok(Self { node, source, root: place.root.clone(), world, running, synced, events })
     }
 
     /// This pod is wanted.
     pub(crate) fn run(&mut self, name: &str) -> Result<(), Box<dyn Error>> {
         let pod = self.world.pods.get(name).ok_or_else(|| format!("no pod {name:?}"))?;
-        let uid = self.node.add_pod(pod.clone())?;
+        let uid = self.source.apply(pod.clone())?;
         self.running.insert(name.into(), uid);
         Ok(())
     }
 
     /// Pods that are on disk and not wanted by now are gone.
     pub(crate) fn complete(&self) {
-        self.node.complete();
+        self.source.complete();
     }
 
     /// Leaves all as it is.
@@ -124,10 +127,10 @@ impl Agent {
         }
         let mut running = BTreeMap::new();
         for (name, pod) in &self.world.pods {
-            running.insert(name.clone(), self.node.add_pod(pod.clone())?);
+            running.insert(name.clone(), self.source.apply(pod.clone())?);
         }
         for uid in self.running.values().filter(|it| !running.values().any(|other| other == *it)) {
-            self.node.remove_pod(uid);
+            self.source.gone(uid, Containers::Stopped);
         }
         self.running = running;
         for reference in before.objects.keys().filter(|it| !self.world.objects.contains_key(it)) {
@@ -138,7 +141,7 @@ impl Agent {
 
     fn remove(&mut self, name: &str) -> Result<(), Box<dyn Error>> {
         let uid = self.running.remove(name).ok_or_else(|| format!("pod {name:?} does not run"))?;
-        self.node.remove_pod(&uid);
+        self.source.gone(&uid, Containers::Stopped);
         self.synced.remove(&uid);
         Ok(())
     }

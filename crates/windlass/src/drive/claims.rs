@@ -1,16 +1,22 @@
 //! What is shown of claims, and volumes of claims that are deleted because somebody says so.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use windlass_core::reason::{Reason, WaitsOn};
+use k8s_openapi::api::core::v1 as api;
+use windlass_core::{
+    ids::{PodUid, Time, VolumeId},
+    notice::Verdict,
+    reason::{Code, Reason, WaitsOn},
+};
 
 use super::{
+    Drive,
     provision::{Entry, shown},
-    *,
 };
 use crate::{
+    memory::Object,
     node::{ClaimRefusal, Deleted},
-    objects::{Kind, Lookup},
+    objects::{Kind, Lookup, Reference},
     provision::{
         self, Provision,
         departure::{Departure, Moment},
@@ -25,7 +31,7 @@ impl Drive {
     /// All claims there are, and what was made for those that are gone, sorted by namespace and name.
     pub(crate) fn show_claims(&self) -> Vec<view::Claim> {
         let mut claims: BTreeSet<Reference> = self.provisions.claims.keys().cloned().collect();
-        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        let memory = self.wishes.memory();
         claims.extend(memory.claims().map(|(claim, _)| claim.clone()));
         drop(memory);
         claims.iter().filter_map(|it| self.show_one_claim(it)).collect()
@@ -33,8 +39,8 @@ impl Drive {
 
     /// A claim as it is shown; `None` if it is not there and nothing was made for it.
     pub(crate) fn show_one_claim(&self, claim: &Reference) -> Option<view::Claim> {
-        let (entry, clock) = (self.provisions.claims.get(claim), self.clock());
-        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        let (entry, clock) = (self.provisions.claims.get(claim), self.outside.clock());
+        let memory = self.wishes.memory();
         let there = match memory.get(claim) {
             Lookup::Found(Object::Claim(it)) => Some(it.clone()),
             Lookup::Found(_) | Lookup::Absent | Lookup::Unavailable(_) => None,
@@ -102,11 +108,11 @@ impl Drive {
             Verdict::Grown { .. } => {
                 self.provisions.refused_growth.remove(volume);
                 self.volume_has_grown(volume);
-                let (name, node) = (self.name_of(volume), &self.executor.scene.node);
+                let (name, node) = (self.name_of(volume), &self.outside.executor.scene.node);
                 let text: Arc<str> =
                     format!("MountVolume.NodeExpandVolume succeeded for volume \"{name}\" {node}").into();
-                for pod in self.users.get(volume).into_iter().flatten() {
-                    self.executor.scene.tell.normal(pod, "FileSystemResizeSuccessful", text.clone());
+                for pod in self.wishes.users.get(volume).into_iter().flatten() {
+                    self.outside.executor.scene.tell.normal(pod, "FileSystemResizeSuccessful", text.clone());
                 }
             }
             // It is tried again, and told of like an attempt without an answer.
@@ -130,8 +136,8 @@ impl Drive {
 
     /// What a volume's object is called, as those call it who use it.
     fn name_of(&self, volume: &VolumeId) -> String {
-        let mut users = self.users.get(volume).into_iter().flatten();
-        let detail = users.find_map(|it| self.pods.get(it)?.detail(volume));
+        let mut users = self.wishes.users.get(volume).into_iter().flatten();
+        let detail = users.find_map(|it| self.wishes.pods.get(it)?.detail(volume));
         let name = detail.and_then(|it| it.persistent.as_ref()?.metadata.name.clone());
         name.unwrap_or_else(|| volume.to_string())
     }
@@ -140,18 +146,18 @@ impl Drive {
     pub(super) fn tell_of_failed_growth(&self, volume: &VolumeId, text: &str) {
         let name = self.name_of(volume);
         let text: Arc<str> = format!("NodeExpandVolume.NodeExpandVolume failed for volume \"{name}\" : {text}").into();
-        for pod in self.users.get(volume).into_iter().flatten() {
-            self.executor.scene.tell.warning(pod, "VolumeResizeFailed", text.clone());
+        for pod in self.wishes.users.get(volume).into_iter().flatten() {
+            self.outside.executor.scene.tell.warning(pod, "VolumeResizeFailed", text.clone());
         }
     }
 
     /// Has the volume of a claim that is gone deleted now.
     pub(crate) fn delete_claim(&mut self, claim: &Reference) -> Result<Deleted, ClaimRefusal> {
         let title = || format!("{}/{}", claim.namespace(), claim.name());
-        let moment = Moment::now(&self.executor.boot);
+        let moment = Moment::now(&self.outside.executor.boot);
         let now = self.now();
         let is_there = {
-            let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+            let memory = self.wishes.memory();
             !matches!(memory.get(claim), Lookup::Absent)
         };
         if is_there || self.provisions.claims.get(claim).is_some_and(|it| it.given.is_some()) {

@@ -3,8 +3,20 @@
 //! The engine is done with a pod once no volume of it is mounted any more. Its directory goes after that, on a worker, and
 //! volumes that it shared with nobody are unstaged, detached and perhaps deleted: whoever waits is told when that is true.
 
-use super::*;
-use crate::node::WaitError as Unmet;
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+    sync::{Arc, PoisonError},
+};
+
+use tokio::sync::oneshot;
+use windlass_core::ids::{PodUid, VolumeId};
+
+use super::Drive;
+use crate::{
+    executor::Executor,
+    node::{Change, WaitError as Unmet},
+};
 
 /// Whoever waits for a pod to go.
 pub(crate) type Waiter = oneshot::Sender<Result<(), Unmet>>;
@@ -86,31 +98,31 @@ fn forget(named: &mut HashMap<Arc<str>, BTreeSet<PodUid>>, name: &str, pod: &Pod
 
 impl Drive {
     pub(super) fn note_name(&mut self, pod: &PodUid, name: &Arc<str>) {
-        self.departures.names.insert(pod.clone(), name.clone());
+        self.holdings.departures.names.insert(pod.clone(), name.clone());
     }
 
     /// A pod is here, again or for the first time.
     pub(super) fn is_back(&mut self, pod: &PodUid) {
-        self.departures.names.remove(pod);
+        self.holdings.departures.names.remove(pod);
     }
 
     /// The engine is done with a pod.
     pub(super) fn release(&mut self, pod: &PodUid) {
-        let removes = !self.pods.contains_key(pod) && !self.keep_directories;
-        if !self.pods.contains_key(pod) {
-            self.whole.remove(pod);
-            self.executor.live.lock().unwrap_or_else(PoisonError::into_inner).remove(pod);
+        let removes = !self.wishes.pods.contains_key(pod) && !self.holdings.keep_directories;
+        if !self.wishes.pods.contains_key(pod) {
+            self.holdings.whole.remove(pod);
+            self.outside.executor.live.lock().unwrap_or_else(PoisonError::into_inner).remove(pod);
         }
-        if !removes || !self.chore(pod.clone(), Executor::remove_pod) {
+        if !removes || !self.begin_chore(pod.clone(), Executor::remove_pod) {
             self.directory_is_gone(pod, Ok(()));
             return;
         }
-        self.departures.entry(pod).has_directory = true;
+        self.holdings.departures.entry(pod).has_directory = true;
     }
 
     /// The directory of a pod is gone, or cannot be removed.
     pub(super) fn directory_is_gone(&mut self, pod: &PodUid, done: Result<(), Arc<str>>) {
-        let waiters = self.departures.pods.get_mut(pod).map(|it| {
+        let waiters = self.holdings.departures.pods.get_mut(pod).map(|it| {
             it.has_directory = false;
             mem::take(&mut it.gone)
         });
@@ -118,12 +130,12 @@ impl Drive {
             let _ = waiter.send(done.clone().map_err(|text| Unmet::Leftover { text }));
         }
         match done {
-            Ok(()) => _ = self.changes.send(Change::PodReleased(pod.clone())),
-            Err(text) => _ = self.changes.send(Change::Leftover { pod: pod.clone(), text }),
+            Ok(()) => self.outside.say(Change::PodReleased(pod.clone())),
+            Err(text) => self.outside.say(Change::Leftover { pod: pod.clone(), text }),
         }
         self.depart(pod);
-        if !self.pods.contains_key(pod) && !self.departures.pods.contains_key(pod) {
-            self.born.remove(pod);
+        if !self.wishes.pods.contains_key(pod) && !self.holdings.departures.pods.contains_key(pod) {
+            self.holdings.born.remove(pod);
         }
     }
 
@@ -132,8 +144,8 @@ impl Drive {
         if !self.is_left(volume) {
             return;
         }
-        self.departures.entry(pod).volumes.insert(volume.clone());
-        self.departures.volumes.entry(volume.clone()).or_default().insert(pod.clone());
+        self.holdings.departures.entry(pod).volumes.insert(volume.clone());
+        self.holdings.departures.volumes.entry(volume.clone()).or_default().insert(pod.clone());
     }
 
     /// Whether a volume is here for nobody, or is to be deleted.
@@ -143,11 +155,11 @@ impl Drive {
 
     /// Something happened to a volume: if nothing of it is left, or others use it, pods that had it need not wait for it.
     pub(super) fn look_after(&mut self, volume: &VolumeId) {
-        if !self.departures.volumes.contains_key(volume) || self.is_left(volume) {
+        if !self.holdings.departures.volumes.contains_key(volume) || self.is_left(volume) {
             return;
         }
-        for pod in self.departures.volumes.remove(volume).into_iter().flatten() {
-            if let Some(departing) = self.departures.pods.get_mut(&pod) {
+        for pod in self.holdings.departures.volumes.remove(volume).into_iter().flatten() {
+            if let Some(departing) = self.holdings.departures.pods.get_mut(&pod) {
                 departing.volumes.remove(volume);
             }
             self.depart(&pod);
@@ -158,26 +170,26 @@ impl Drive {
     fn depart(&mut self, pod: &PodUid) {
         let is_over = |it: &Departing| !it.has_directory && it.volumes.is_empty();
         // One of its volumes may be gone from this node before another is unmounted.
-        if !self.departures.pods.get(pod).is_some_and(is_over) || self.engine.view_pod(pod).is_some() {
+        if !self.holdings.departures.pods.get(pod).is_some_and(is_over) || self.engine.view_pod(pod).is_some() {
             return;
         }
-        for waiter in self.departures.remove(pod).into_iter().flat_map(|it| it.released) {
+        for waiter in self.holdings.departures.remove(pod).into_iter().flat_map(|it| it.released) {
             let _ = waiter.send(Ok(()));
         }
-        let _ = self.changes.send(Change::VolumesReleased(pod.clone()));
+        self.outside.say(Change::VolumesReleased(pod.clone()));
     }
 
     /// Nothing of the pod is mounted any more; whoever waits is told once its directory is gone too.
     pub(super) fn gone_but_for_directory(&mut self, pod: &PodUid, waiter: Waiter) {
-        match self.departures.pods.get_mut(pod).filter(|it| it.has_directory) {
+        match self.holdings.departures.pods.get_mut(pod).filter(|it| it.has_directory) {
             Some(departing) => departing.gone.push(waiter),
             None => _ = waiter.send(Ok(())),
         }
     }
 
     /// Somebody waits until nothing of the volumes is left that a pod had, which is gone.
-    pub(crate) fn wait_released(&mut self, pod: &PodUid, waiter: Waiter) {
-        match self.departures.pods.get_mut(pod) {
+    pub(super) fn release_awaited(&mut self, pod: &PodUid, waiter: Waiter) {
+        match self.holdings.departures.pods.get_mut(pod) {
             Some(departing) => departing.released.push(waiter),
             None => _ = waiter.send(Ok(())),
         }

@@ -2,38 +2,50 @@
 
 use std::collections::BTreeMap;
 
+use windlass_core::{
+    Event,
+    event::Place,
+    ids::{DriverName, PodUid, VolumeId},
+    reason::WaitsOn,
+    spec::Mode,
+};
 use windlass_csi::NodeCapabilities;
 
-use super::*;
-use crate::{catalogue, csi::News, executor};
-use windlass_core::{reason::WaitsOn, spec::Mode};
+use super::Drive;
+use crate::{
+    catalogue,
+    csi::News,
+    executor,
+    node::Change,
+    objects::{Kind, Reference},
+};
 
 impl Drive {
     /// A driver came, came again or went.
-    pub(crate) fn driver_news(&mut self, news: News) {
+    pub(super) fn driver_news(&mut self, news: News) {
         match news {
             News::Registered { name, capabilities, topology } => {
                 self.driver_said(&name, capabilities, topology);
                 self.tell(Event::DriverRegistered(DriverName::from(&*name)));
                 self.provision_for_driver(&name);
-                let _ = self.changes.send(Change::Driver { name, registered: true });
+                self.outside.say(Change::Driver { name, registered: true });
             }
             News::Returned { name, capabilities, topology } => {
                 self.driver_said(&name, capabilities, topology);
                 self.tell(Event::DriverRegistered(DriverName::from(&*name)));
                 self.provision_for_driver(&name);
-                let _ = self.changes.send(Change::DriverBack { name });
+                self.outside.say(Change::DriverBack { name });
             }
             News::Unregistered { name } => {
                 // What it could do it can still do when it is back, and what is staged stays so.
                 self.tell(Event::DriverUnregistered(DriverName::from(&*name)));
-                let _ = self.changes.send(Change::Driver { name, registered: false });
+                self.outside.say(Change::Driver { name, registered: false });
             }
             News::Unreachable { name } => {
-                let _ = self.changes.send(Change::DriverUnreachable { name });
+                self.outside.say(Change::DriverUnreachable { name });
             }
             News::Refused { text } => {
-                let _ = self.changes.send(Change::DriverRefused { text });
+                self.outside.say(Change::DriverRefused { text });
             }
         }
     }
@@ -42,8 +54,8 @@ impl Drive {
     fn driver_said(&mut self, name: &str, can: NodeCapabilities, topology: BTreeMap<String, String>) {
         let (driver, said) =
             (DriverName::from(name), catalogue::Driver { stage: can.stage_unstage, expand: can.expand, topology });
-        if self.drivers.get(&driver) != Some(&said) {
-            self.drivers.insert(driver, said);
+        if self.wishes.drivers.get(&driver) != Some(&said) {
+            self.wishes.drivers.insert(driver, said);
             self.apply_users_of(name);
         }
     }
@@ -51,9 +63,9 @@ impl Drive {
     /// Tells the owner of a pod that the driver of its volume is not there, if that is so. Nothing is tried before it is, so
     /// nobody else would tell; and that it is told once in five minutes holds for drivers that come and go too.
     pub(super) fn tell_of_missing_driver(&self, volume: &VolumeId, pod: Option<&PodUid>) {
-        let Some(pod) = pod.cloned().or_else(|| self.user_of(volume)) else { return };
-        let wants = |it: &&Known| !it.ending && it.phase == Phase::Running;
-        let Some(detail) = self.pods.get(&pod).filter(wants).and_then(|it| it.detail(volume)) else { return };
+        let Some(pod) = pod.cloned().or_else(|| self.wishes.user_of(volume)) else { return };
+        let given = self.wishes.pods.get(&pod).filter(|it| it.is_to_run());
+        let Some(detail) = given.and_then(|it| it.detail(volume)) else { return };
         let reasons = self.engine.explain(&pod, &detail.name);
         let missing = reasons.iter().find_map(|it| match &it.waits_on {
             WaitsOn::Driver(driver) => Some((it, driver)),
@@ -72,32 +84,32 @@ impl Drive {
         let text = format!(
             "{step} for volume \"{name}\" : driver name {driver} not found in the list of registered CSI drivers"
         );
-        self.executor.scene.tell.no_answer(&pod, executor::failed_reason(mode), volume, text);
+        self.outside.executor.scene.tell.no_answer(&pod, executor::failed_reason(mode), volume, text);
     }
 
     fn apply_users_of(&mut self, driver: &str) {
-        let reference = Reference::new(crate::objects::Kind::Driver, "", driver);
-        let pods = self.memory.read().unwrap_or_else(PoisonError::into_inner).users(&reference);
+        let reference = Reference::new(Kind::Driver, "", driver);
+        let pods = self.wishes.memory().users(&reference);
         self.apply_all(pods);
     }
 
     /// Publishes volumes of a pod again whose drivers ask for that (C-121). Those of other drivers are of the same content,
     /// whatever it is called.
-    pub(crate) fn republish(&mut self, uid: &PodUid) {
-        let Some(known) = self.pods.get(uid) else { return };
-        let of_drivers = known.details.iter().filter(|it| it.kind == catalogue::Kind::Csi);
-        let published = of_drivers.filter(|it| self.held.contains(&Place::Publish(it.volume.clone(), uid.clone())));
+    pub(super) fn republish(&mut self, uid: &PodUid) {
+        let Some(given) = self.wishes.pods.get(uid) else { return };
+        let of_drivers = given.details.iter().filter(|it| it.kind == catalogue::Kind::Csi);
+        let published =
+            of_drivers.filter(|it| self.holdings.held.contains(&Place::Publish(it.volume.clone(), uid.clone())));
         for volume in published.map(|it| it.volume.clone()).collect::<Vec<_>>() {
-            let renewal = self.renewals.entry((uid.clone(), volume)).or_default();
-            renewal.epoch = renewal.epoch.wrapping_add(1).max(1);
+            self.holdings.renewals.raise_epoch(uid, &volume);
         }
         self.apply(uid);
     }
 
     /// Tells what the attacher says of a pod's volumes.
     pub(super) fn tell_attachments(&mut self, uid: &PodUid) {
-        let Some(known) = self.pods.get(uid) else { return };
-        let attachments = known.details.iter().filter_map(|it| {
+        let Some(given) = self.wishes.pods.get(uid) else { return };
+        let attachments = given.details.iter().filter_map(|it| {
             let attachment = it.attachment.as_ref()?.state.clone()?;
             Some(Event::AttachmentChanged { volume: it.volume.clone(), attachment })
         });

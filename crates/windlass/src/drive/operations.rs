@@ -1,7 +1,36 @@
 //! Operations on their way, what they made, and what the mount table says of it.
 
-use super::{lanes::Beginning, *};
-use crate::task;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use windlass_core::{
+    Event, Operation,
+    event::Place,
+    ids::{DriverName, OperationId, PodUid},
+    operation::{Action, Cause, Done, Earlier, Kind as ActionKind, Outcome, Proof, Trouble},
+};
+use windlass_linux::{
+    table::{self, MountId},
+    workers::Lane,
+};
+
+use super::{
+    Drive, Message,
+    alarms::Alarm,
+    lanes::{self, Beginning, Lanes},
+    outside::Owed,
+    turns::{Turn, Turns},
+};
+use crate::{
+    csi::DriverSettings,
+    executor::{Ended, Job, Together},
+    plugin::{self, Made, Want},
+    task,
+    under_way::UnderWay,
+};
 
 /// So many operations have their pods open before their turn comes.
 const OPEN_MAX: usize = 2048;
@@ -9,120 +38,158 @@ const OPEN_MAX: usize = 2048;
 /// How many operations may run at a time without any need to make room for them.
 const ROOM: usize = 64;
 
-impl Drive {
-    pub(super) fn start(&mut self, operation: Operation) {
-        let place = place_of(&operation);
-        let volume = operation.volume().clone();
-        let pod = match &operation.action {
-            Action::Expand { pod, .. } => Some(pod.clone()),
-            other => other.pod().cloned(),
-        };
-        let pod = pod.or_else(|| self.user_of(&volume));
-        let makes = matches!(
-            operation.action.kind(),
-            ActionKind::Attach | ActionKind::Stage | ActionKind::Publish | ActionKind::Expand
-        );
-        let want = pod.as_ref().filter(|_| makes).and_then(|pod| {
-            let known = self.pods.get(pod)?;
-            let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
-            let Want { pod, detail, objects } =
-                Want::new(&known.pod.open()?, known.detail(&volume)?, &memory, &self.settings.node);
-            // What waits for its turn for long takes no more memory than the pod at rest.
-            let open = (self.running.len() < OPEN_MAX).then_some(pod);
-            Some((known.pod.clone(), open, detail, objects))
-        });
-        let held = match operation.action.kind() {
-            ActionKind::Unpublish => self.held.get(&place),
-            _ => None,
-        };
-        let together = match (&self.together, operation.action.pod()) {
+/// What is under way.
+pub(super) struct Operations {
+    pub(super) running: HashMap<OperationId, Running>,
+    /// Where they are at work.
+    pub(super) busy: HashMap<Place, OperationId>,
+    pub(super) turns: Turns,
+    pub(super) lanes: Lanes,
+    /// Where a mount stands that was there when an operation had failed: if it goes, that is tried again.
+    obstacles: HashMap<MountId, Place>,
+    pub(super) under_way: Arc<UnderWay>,
+    /// The pod whose operation was given out last, while more of it may follow.
+    pub(super) together: Option<(PodUid, Together)>,
+    /// How many pods' directories are being made or removed, and how many claims are being worked for.
+    pub(super) chores: usize,
+}
+
+/// An operation that has not ended.
+pub(super) struct Running {
+    pub(super) place: Place,
+    /// The CSI driver whose volume it is about.
+    pub(super) driver: Option<DriverName>,
+    pub(super) lane: Lane,
+    /// Its number in the lane.
+    pub(super) ticket: u64,
+    pub(super) turn: Turn,
+}
+
+impl Operations {
+    pub(super) fn new(drivers: &BTreeMap<String, DriverSettings>, under_way: Arc<UnderWay>) -> Self {
+        Self {
+            running: HashMap::new(),
+            busy: HashMap::new(),
+            turns: Turns::default(),
+            lanes: Lanes::new(drivers),
+            obstacles: HashMap::new(),
+            under_way,
+            together: None,
+            chores: 0,
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn are_over(&self) -> bool {
+        self.running.is_empty() && self.chores == 0
+    }
+
+    /// What operations of one pod that are given out together share.
+    fn together(&mut self, pod: Option<&PodUid>) -> Together {
+        match (&self.together, pod) {
             (Some((last, together)), Some(pod)) if last == pod => together.clone(),
             (_, pod) => {
                 let together = Together::default();
                 self.together = pod.map(|it| (it.clone(), together.clone()));
                 together
             }
+        }
+    }
+}
+
+impl Drive {
+    pub(super) fn begin_operation(&mut self, operation: Operation) {
+        let place = place_of(&operation);
+        let volume = operation.volume().clone();
+        let pod = match &operation.action {
+            Action::Expand { pod, .. } => Some(pod.clone()),
+            other => other.pod().cloned(),
         };
-        let epoch = pod.and_then(|it| self.renewals.get(&(it, volume))).map_or(0, |it| it.epoch);
+        let pod = pod.or_else(|| self.wishes.user_of(&volume));
+        let makes = matches!(
+            operation.action.kind(),
+            ActionKind::Attach | ActionKind::Stage | ActionKind::Publish | ActionKind::Expand
+        );
+        let want = pod.as_ref().filter(|_| makes).and_then(|pod| {
+            let given = self.wishes.pods.get(pod)?;
+            let memory = self.wishes.memory();
+            let Want { pod, detail, objects } =
+                Want::new(&given.pod.open()?, given.detail(&volume)?, &memory, &self.wishes.settings.node);
+            // What waits for its turn for long takes no more memory than the pod at rest.
+            let open = (self.operations.running.len() < OPEN_MAX).then_some(pod);
+            Some((given.pod.clone(), open, detail, objects))
+        });
+        let held = match operation.action.kind() {
+            ActionKind::Unpublish => self.holdings.held.get(&place),
+            _ => None,
+        };
+        let together = self.operations.together(operation.action.pod());
+        let epoch = pod.map_or(0, |it| self.holdings.renewals.epoch(&it, &volume));
         let is_first = matches!(
             &operation.action,
             Action::Publish { after: Earlier::Nothing, .. } | Action::Stage { after: Earlier::Nothing, .. }
         );
-        let is_unrecorded = self.disk_read && is_first;
+        let is_unrecorded = self.start.disk_read && is_first;
         let id = operation.id;
         let driver = lanes::driver_of(&operation).cloned();
-        let lane = self.lanes.of(&operation);
-        let ticket = self.lanes.ticket(&lane);
-        if !self.obstacles.is_empty() {
-            self.obstacles.retain(|_, it| *it != place);
+        let lane = self.operations.lanes.of(&operation);
+        let ticket = self.operations.lanes.ticket(&lane);
+        if !self.operations.obstacles.is_empty() {
+            self.operations.obstacles.retain(|_, it| *it != place);
         }
         let turn = Turn::Waits;
         let running = Running { place: place.clone(), driver: driver.clone(), lane: lane.clone(), ticket, turn };
-        self.running.insert(id, running);
-        self.busy.insert(place, id);
-        let (executor, inbox, locks) = (self.executor.clone(), self.inbox.clone(), Some(self.locks.clone()));
-        let begun = self.turns.begun.clone();
-        let job = task::begins(&self.workers, &lane, move || {
+        self.operations.running.insert(id, running);
+        self.operations.busy.insert(place, id);
+        let (executor, inbox, begun) =
+            (self.outside.executor.clone(), self.outside.inbox(), self.operations.turns.begun.clone());
+        let answer = self.outside.owe(Owed::Operation(id));
+        let job = task::begins(&self.outside.workers, &lane, move || {
             begun.note(id, &inbox);
             Box::pin(async move {
-                let mut answer = Answer { id, inbox, locks, ended: None };
                 let want = want.and_then(|(packed, open, detail, objects)| {
                     Some(Want { pod: open.or_else(|| together.open(&packed))?, detail, objects })
                 });
                 let job = Job { operation, want, epoch, held, is_unrecorded, together };
-                answer.ended = Some(executor.run(&job).await);
+                answer.give(Message::OperationEnded(id, executor.run(&job).await));
             })
         });
         self.look_again_at(id);
         let Some(beginning) = self.hold_back(Beginning { id, lane, job }) else { return };
-        if let Some(beginning) = self.lanes.enter(driver.as_ref(), beginning) {
+        if let Some(beginning) = self.operations.lanes.enter(driver.as_ref(), beginning) {
             self.give_out(beginning);
         }
     }
 
     pub(super) fn give_out(&self, beginning: Beginning) {
         let Beginning { id, lane, job } = beginning;
-        if let Err(error) = self.workers.run_job(&lane, job) {
+        if let Err(error) = self.outside.workers.run_job(&lane, job) {
             let trouble = Trouble { cause: Cause::Other, text: plugin::chain(&error).into() };
-            let ended = Ended { outcome: Outcome::Refused(trouble), made: None, obstacles: Vec::new() };
             // Not here: the engine is not to be told of an end while it is asked what to start.
-            let _ = self.inbox.send(Box::new(move |drive| drive.ended(id, ended)));
+            let _ = self.outside.inbox().send(Message::OperationEnded(id, Ended::refused(trouble)));
         }
     }
 
-    /// The pod for whom a volume is made ready: one that is to run, and one that may write if there is one.
-    pub(super) fn user_of(&self, volume: &VolumeId) -> Option<PodUid> {
-        let users = self.users.get(volume)?.iter().filter_map(|it| Some((it, self.pods.get(it)?)));
-        let mut running = users.filter(|(_, it)| !it.ending && it.phase == Phase::Running);
-        let writes = |known: &Known| {
-            let detail = known.detail(volume);
-            detail.is_some_and(|it| known.access(&it.name) == Access::ReadWrite)
-        };
-        let first = running.next()?;
-        let chosen = if writes(first.1) { first } else { running.find(|(_, it)| writes(it)).unwrap_or(first) };
-        Some(chosen.0.clone())
-    }
-
-    pub(super) fn ended(&mut self, id: OperationId, ended: Ended) {
-        let Some(running) = self.running.remove(&id) else { return };
+    pub(super) fn operation_ended(&mut self, id: OperationId, ended: Ended) {
+        let Some(running) = self.operations.running.remove(&id) else { return };
         self.turn_is_over(id, &running);
         let Running { place, driver, .. } = running;
-        self.busy.remove(&place);
-        self.obstacles.extend(ended.obstacles.iter().map(|it| (*it, place.clone())));
-        if let Some(next) = driver.and_then(|it| self.lanes.leave(&it)) {
+        self.operations.busy.remove(&place);
+        self.operations.obstacles.extend(ended.obstacles.iter().map(|it| (*it, place.clone())));
+        if let Some(next) = driver.and_then(|it| self.operations.lanes.leave(&it)) {
             self.give_out(next);
         }
-        if self.running.is_empty() {
+        if self.operations.running.is_empty() {
             // What many at once took is not kept for ever.
-            self.running.shrink_to(ROOM);
-            self.busy.shrink_to(ROOM);
+            self.operations.running.shrink_to(ROOM);
+            self.operations.busy.shrink_to(ROOM);
         }
         match (&ended.outcome, &ended.made) {
             (Outcome::Done(_), Some(made)) => self.hold(place.clone(), made),
-            (Outcome::Done(windlass_core::operation::Done::Gone), None) => self.let_go(&place),
+            (Outcome::Done(Done::Gone), None) => self.let_go(&place),
             _ => {}
         }
-        let is_gone = matches!(ended.outcome, Outcome::Done(windlass_core::operation::Done::Gone));
+        let is_gone = matches!(ended.outcome, Outcome::Done(Done::Gone));
         self.tell(Event::OperationEnded { id, outcome: ended.outcome });
         let (Place::Stage(volume) | Place::Publish(volume, _)) = &place;
         self.volumes_were_let_go([volume]);
@@ -131,9 +198,9 @@ impl Drive {
         }
         self.look_after(volume);
         if let Place::Publish(_, pod) = &place
-            && let Some(known) = self.pods.get(pod)
+            && let Some(given) = self.wishes.pods.get(pod)
         {
-            known.pod.rest();
+            given.pod.rest();
         }
         // What changed at the place meanwhile was taken for the operation's own work.
         self.look_at(&place);
@@ -144,34 +211,32 @@ impl Drive {
             // Times are rounded down twice on the way; too early would be for nothing.
             let ahead = at.duration_since(SystemTime::now()).unwrap_or_default() + Duration::from_millis(2);
             let at = self.now() + ahead;
-            let renewal = self.renewals.entry((pod.clone(), volume.clone())).or_default();
-            let alarm = Alarm::Renew(pod.clone(), volume.clone());
-            if let Some(before) = renewal.at.replace(at) {
-                self.alarms.remove(&(before, alarm.clone()));
+            if let Some(before) = self.holdings.renewals.set_at(pod, volume, at) {
+                self.alarms.cancel(before, Alarm::Renew(pod.clone(), volume.clone()));
             }
-            self.alarms.insert((at, alarm));
+            self.alarms.set(at, Alarm::Renew(pod.clone(), volume.clone()));
         }
-        self.held.insert(place, made);
+        self.holdings.held.insert(place, made);
     }
 
     pub(super) fn let_go(&mut self, place: &Place) {
-        self.held.remove(place);
+        self.holdings.held.remove(place);
         if let Place::Publish(volume, pod) = place
-            && let Some(Renewal { at: Some(at), .. }) = self.renewals.remove(&(pod.clone(), volume.clone()))
+            && let Some(at) = self.holdings.renewals.remove(pod, volume)
         {
-            self.alarms.remove(&(at, Alarm::Renew(pod.clone(), volume.clone())));
+            self.alarms.cancel(at, Alarm::Renew(pod.clone(), volume.clone()));
         }
     }
 
     /// The mount table changed.
-    pub(crate) fn mounts_changed(&mut self, changes: &[table::Change]) {
+    pub(super) fn mounts_changed(&mut self, changes: &[table::Change]) {
         let mut places = BTreeSet::new();
         for change in changes {
             let (table::Change::Appeared(mount) | table::Change::Vanished(mount)) = change;
-            let place = self.held.at(&mount.mount_point).filter(|it| !self.busy.contains_key(*it));
+            let place = self.holdings.held.at(&mount.mount_point).filter(|it| !self.operations.busy.contains_key(*it));
             places.extend(place.cloned());
             if let table::Change::Vanished(mount) = change
-                && let Some(place) = self.obstacles.remove(&mount.id)
+                && let Some(place) = self.operations.obstacles.remove(&mount.id)
             {
                 let (volume, pod) = match place {
                     Place::Stage(volume) => (volume, None),
@@ -185,52 +250,26 @@ impl Drive {
         }
     }
 
-    /// The mount table could not be read: what is held may not be what it was.
-    pub(crate) fn mounts_unreadable(&mut self, text: &str) {
-        let _ = self.changes.send(Change::Damaged { text: text.into() });
-    }
-
     /// Tells the engine if what is mounted at a place is not what was made there.
     pub(super) fn look_at(&mut self, place: &Place) {
-        let Some((path, is_plain)) = self.held.watched(place) else { return };
-        let Some(proof) = self.held.proof(place) else { return };
+        let Some((path, is_plain)) = self.holdings.held.watched(place) else { return };
+        let Some(proof) = self.holdings.held.proof(place) else { return };
         // Of a directory only what lies over it can be seen without touching it; that it is itself is seen when it is handed
         // out.
         let plain = is_plain.then_some(proof);
-        let seen = self.executor.scene.watch.table().topmost(path).map(|it| plugin::mount_proof(it)).or(plain);
+        let seen = self.outside.executor.scene.watch.table().topmost(path).map(|it| plugin::mount_proof(it)).or(plain);
         if !seen.is_some_and(|it| proof.holds_for(&it)) {
             self.tell(Event::MountSeen { place: place.clone(), proof: seen });
         }
     }
 
     /// What is at a place was looked at, and is not what it should be.
-    pub(crate) fn seen(&mut self, place: Place, expected: Proof, proof: Option<Proof>) {
+    pub(super) fn mount_seen(&mut self, place: Place, expected: Proof, proof: Option<Proof>) {
         // It was looked at some time ago: what was made anew since then is another.
-        let is_current = self.held.proof(&place).is_some_and(|it| it == expected);
-        if is_current && !self.busy.contains_key(&place) {
+        let is_current = self.holdings.held.proof(&place).is_some_and(|it| it == expected);
+        if is_current && !self.operations.busy.contains_key(&place) {
             self.tell(Event::MountSeen { place, proof });
         }
-    }
-}
-
-/// Sends an operation's end, also if the plugin panicked: an operation without an end would hold its volume for ever.
-struct Answer {
-    id: OperationId,
-    inbox: Sender<Message>,
-    locks: Option<Locks>,
-    ended: Option<Ended>,
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        let ended = self.ended.take().unwrap_or_else(|| {
-            let text = "the operation broke off; this is a defect of windlass";
-            let trouble = Trouble { cause: Cause::Other, text: text.into() };
-            Ended { outcome: Outcome::Unknown(trouble), made: None, obstacles: Vec::new() }
-        });
-        let id = self.id;
-        drop(self.locks.take());
-        let _ = self.inbox.send(Box::new(move |drive| drive.ended(id, ended)));
     }
 }
 

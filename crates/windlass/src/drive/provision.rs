@@ -5,17 +5,35 @@
 //! cannot be read, a directory that is not there yet, or a start with other manifests than before delete nothing. Nor does
 //! anything while the volume may be in use (I-1), or before a delay in which the claim may come back (I-15).
 
-use std::{collections::BTreeMap, num::NonZeroUsize};
+use std::{
+    collections::{BTreeMap, HashMap},
+    num::NonZeroUsize,
+    sync::Arc,
+    time::Duration,
+};
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::StorageClass;
-use windlass_core::reason::{Reason, WaitsOn};
+use k8s_openapi::api::{
+    core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
+    storage::v1::StorageClass,
+};
+use windlass_core::{
+    ids::{PodUid, Time, VolumeId},
+    reason::{Code, Reason, WaitsOn},
+    snapshot::SourceView,
+};
 use windlass_linux::workers::Lane;
 
-use super::*;
+use super::{
+    Drive, Message,
+    alarms::Alarm,
+    outside::{Owed, broke_off},
+};
 use crate::{
-    objects::{Kind, Lookup},
-    plugin::{Left, csi::controller},
+    executor::Executor,
+    memory::{Memory, Object},
+    node::Change,
+    objects::{Kind, Lookup, Reference},
+    plugin::{Failure, Left, csi::controller},
     provision::{
         self, Provision,
         departure::{Departure, Moment},
@@ -23,6 +41,7 @@ use crate::{
         store::Store,
     },
     tell::Tone,
+    view,
 };
 
 /// Calls of one driver's controller for claims at a time, and with those that take long: one that hangs must not take all
@@ -35,7 +54,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(300);
 
 /// What is known of claims whose volumes are made here, or would be.
-pub(super) struct Provisions {
+pub(crate) struct Provisions {
     store: Store,
     pub(super) claims: BTreeMap<Reference, Entry>,
     /// The claims of volumes that were made.
@@ -129,15 +148,21 @@ impl Work {
     }
 }
 
+/// What was done for a claim, and how it ended.
+pub(crate) struct Worked {
+    what: Work,
+    end: End,
+}
+
 /// How work for a claim ended.
-struct Worked {
+struct End {
     /// What is on disk now.
     noted: Option<Provision>,
     /// What went wrong.
     failure: Option<Failure>,
 }
 
-impl Worked {
+impl End {
     /// This is on disk now; or that is still there, because something went wrong.
     fn of(done: Result<Option<Provision>, Failure>, before: Option<Provision>) -> Self {
         match done {
@@ -151,14 +176,12 @@ impl Worked {
 type Hindrance = (Code, String, WaitsOn);
 
 impl Provisions {
-    pub(super) fn new(store: Store, delete_delay: Duration) -> Self {
-        let (claims, volumes) = (BTreeMap::new(), HashMap::new());
-        let refused_growth = HashMap::new();
+    pub(crate) fn new(store: Store, delete_delay: Duration) -> Self {
         Self {
             store,
-            claims,
-            volumes,
-            refused_growth,
+            claims: BTreeMap::new(),
+            volumes: HashMap::new(),
+            refused_growth: HashMap::new(),
             delete_delay,
             is_read: false,
             is_complete: false,
@@ -185,13 +208,13 @@ impl Provisions {
 impl Drive {
     /// What earlier lives noted.
     pub(super) fn provisions_were_read(&mut self, found: Vec<Provision>) {
-        let moment = Moment::now(&self.executor.boot);
+        let moment = Moment::now(&self.outside.executor.boot);
         for provision in found {
             let (claim, now) = (provision.reference(), self.now());
             let departure = provision.departure.clone();
             self.provisions.note(&claim, Some(provision), now);
             // It may have been given already, to nobody who would make a volume for it.
-            let given = match self.memory.read().unwrap_or_else(PoisonError::into_inner).get(&claim) {
+            let given = match self.wishes.memory().get(&claim) {
                 Lookup::Found(Object::Claim(given)) => Some(given.clone()),
                 _ => None,
             };
@@ -210,9 +233,9 @@ impl Drive {
         self.look_at_claims(|_| true);
     }
 
-    /// All claims there are have been given.
-    pub(super) fn claims_are_complete(&mut self) {
-        self.provisions.is_complete = true;
+    /// All claims there are have been given, or it is not known any more whether they have.
+    pub(super) fn claims_are_complete(&mut self, is_complete: bool) {
+        self.provisions.is_complete = is_complete;
         self.look_at_claims(|_| true);
     }
 
@@ -244,7 +267,7 @@ impl Drive {
 
     /// A claim was removed by whoever gave it. One that nobody gave in this life was not seen to go (I-15).
     pub(super) fn claim_is_gone(&mut self, claim: &Reference) {
-        let (moment, delay, now) = (Moment::now(&self.executor.boot), self.provisions.delete_delay, self.now());
+        let (moment, delay, now) = (Moment::now(&self.outside.executor.boot), self.provisions.delete_delay, self.now());
         let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
         if entry.given.take().is_some() {
             entry.departure = Some(Departure::begin(&moment, delay));
@@ -254,8 +277,8 @@ impl Drive {
     }
 
     /// What failed for claims is tried at once: for those of a pod, or for all.
-    pub(super) fn retry_claims(&mut self, pod: Option<&PodUid>) -> Vec<crate::view::Retried> {
-        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn retry_claims(&mut self, pod: Option<&PodUid>) -> Vec<view::Retried> {
+        let memory = self.wishes.memory();
         let is_meant = |claim: &Reference| pod.is_none_or(|it| memory.users(claim).contains(it));
         let failed = self.provisions.claims.iter().filter(|(claim, it)| it.failures > 0 && is_meant(claim));
         let failed: Vec<(Reference, u32)> = failed.map(|(claim, it)| (claim.clone(), it.failures)).collect();
@@ -269,7 +292,7 @@ impl Drive {
         }
         let retried = failed.into_iter().map(|(claim, attempts)| {
             let what = format!("claim {}/{}", claim.namespace(), claim.name());
-            crate::view::Retried { what, attempts }
+            view::Retried { what, attempts }
         });
         retried.collect()
     }
@@ -295,7 +318,7 @@ impl Drive {
     }
 
     /// A pod came that may be the first that uses a claim.
-    pub(super) fn claims_are_used(&mut self, pod: &api::Pod) {
+    pub(super) fn claims_are_used(&mut self, pod: &Pod) {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let volumes = pod.spec.iter().filter_map(|it| it.volumes.as_ref()).flatten();
         for source in volumes.filter_map(|it| it.persistent_volume_claim.as_ref()) {
@@ -341,7 +364,7 @@ impl Drive {
         let asks = given.as_ref().is_some_and(|it| provision::asks(it));
         let pending = stand.clone().filter(|_| bound.is_none() && asks);
         let shown = given.clone();
-        let pods = self.memory.write().unwrap_or_else(PoisonError::into_inner).set_pending(claim, pending);
+        let pods = self.wishes.memory_mut().set_pending(claim, pending);
         match (bound, shown) {
             (Some((shown, volume)), _) => {
                 self.put_together([Object::Volume(Arc::new(volume)), Object::Claim(Arc::new(shown))]);
@@ -385,14 +408,14 @@ impl Drive {
         match next {
             Next::Forget => {
                 self.provisions.claims.remove(claim);
-                self.memory.write().unwrap_or_else(PoisonError::into_inner).set_pending(claim, None);
+                self.wishes.memory_mut().set_pending(claim, None);
             }
             Next::Settled => self.set_stand(claim, None),
             // What failed still stands.
             Next::BackOff => {}
             Next::Unknown => {
                 let text = format!("whether the claim is there is not known yet, and {volume} stays until it is");
-                self.stand(claim, Code::SourceIncomplete, &text, WaitsOn::Source(self.source.clone()));
+                self.stand(claim, Code::SourceIncomplete, &text, self.waits_on_source());
             }
             Next::MayNotGrow { to_bytes, from_bytes } => {
                 let text =
@@ -414,7 +437,7 @@ impl Drive {
                 self.stand(claim, Code::VolumeKept, &text, WaitsOn::Nothing);
             }
             Next::Count(due) => {
-                self.alarms.insert((due, Alarm::Provision(claim.clone())));
+                self.alarms.set(due, Alarm::Provision(claim.clone()));
                 self.say_when_deleted(claim, &volume);
             }
             Next::LetGo => {
@@ -425,6 +448,13 @@ impl Drive {
                 unreachable!("{next:?} is done, not waited for")
             }
         }
+    }
+
+    /// The source that has not told all it has, or cannot read something.
+    fn waits_on_source(&self) -> WaitsOn {
+        let is_silent = |it: &SourceView| !it.complete || it.doubt.is_some();
+        let silent = self.engine.sources().into_iter().find(is_silent);
+        silent.map_or(WaitsOn::Nothing, |it| WaitsOn::Source(it.name))
     }
 
     /// Says when the volume of a claim that is gone is deleted, and how to stop that (I-15).
@@ -463,7 +493,7 @@ impl Drive {
                 let grown = noted.clone().grown(bytes, here);
                 store.write(&grown).map(|()| grown)
             });
-            Worked::of(grown.map(Some), Some(noted))
+            End::of(grown.map(Some), Some(noted))
         });
         self.say_begun(claim, Code::Resizing, &format!("driver {driver} is asked for {to_bytes} bytes"));
     }
@@ -478,7 +508,7 @@ impl Drive {
         let driver = noted.driver().to_owned();
         self.work(claim, Work::Note, &driver, move |_, store| {
             let after = noted.clone().departed(departure);
-            Worked::of(store.write(&after).map(|()| Some(after)), Some(noted))
+            End::of(store.write(&after).map(|()| Some(after)), Some(noted))
         });
         if is_counted {
             self.say_when_deleted(claim, &volume);
@@ -493,14 +523,14 @@ impl Drive {
         let Some(noted) = entry.noted.clone().filter(|_| !entry.is_running) else { return };
         let Some(grown) = noted.clone().grown_here() else { return };
         self.work(&claim, Work::Note, grown.driver().to_owned().as_str(), move |_, store| {
-            Worked::of(store.write(&grown).map(|()| Some(grown)), Some(noted))
+            End::of(store.write(&grown).map(|()| Some(grown)), Some(noted))
         });
     }
 
     /// What a driver is to be asked for; or why it is not asked yet.
     fn order(&self, claim: &Reference, given: &PersistentVolumeClaim) -> Result<Provision, Hindrance> {
-        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
-        let drivers = &self.executor.scene.drivers;
+        let memory = self.wishes.memory();
+        let drivers = &self.outside.executor.scene.drivers;
         let class = class_of(&memory, given);
         if !drivers.has_controllers() {
             // Whether there is a class is nothing to go by: there may be somebody else who makes volumes, and knows it.
@@ -547,7 +577,7 @@ impl Drive {
     pub(super) fn release_for(&mut self, claim: &Reference, noted: Provision) {
         let driver = noted.driver().to_owned();
         self.work(claim, Work::Release, &driver, move |_, store| {
-            Worked::of(store.remove(&noted.reference()).map(|()| None), Some(noted))
+            End::of(store.remove(&noted.reference()).map(|()| None), Some(noted))
         });
     }
 
@@ -565,30 +595,32 @@ impl Drive {
         claim: &Reference,
         what: Work,
         driver: &str,
-        work: impl FnOnce(&Executor, &Store) -> Worked + Send + 'static,
+        work: impl FnOnce(&Executor, &Store) -> End + Send + 'static,
     ) {
-        let (executor, store, inbox) = (self.executor.clone(), self.provisions.store(), self.inbox.clone());
+        let (executor, store) = (self.outside.executor.clone(), self.provisions.store());
         let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
-        let (before, locks, claim) = (entry.noted.clone(), Some(self.locks.clone()), claim.clone());
+        let broken = Worked { what, end: End::of(Err(broke_off()), entry.noted.clone()) };
+        let (answer, claim) = (self.outside.owe(Owed::Claim(claim.clone(), Box::new(broken))), claim.clone());
         let lane = Lane::wide(&format!("provision/{driver}"), CALLS, CALLS_MOST);
-        let started = self.workers.run(&lane, move || {
-            let mut answer = Answered { claim, what, inbox, locks, before, worked: None };
-            answer.worked = Some(work(&executor, &store));
+        let started = self.outside.workers.run(&lane, move || {
+            let end = work(&executor, &store);
+            answer.give(Message::ClaimWorked(claim, Worked { what, end }));
         });
         // Without any thread it is tried again with the next change.
         if started.is_ok() {
             entry.is_running = true;
-            self.chores += 1;
+            self.operations.chores += 1;
         }
     }
 
-    fn worked(&mut self, claim: &Reference, what: Work, worked: Worked) {
-        self.chores = self.chores.saturating_sub(1);
+    pub(super) fn claim_worked(&mut self, claim: &Reference, worked: Worked) {
+        let Worked { what, end } = worked;
+        self.operations.chores = self.operations.chores.saturating_sub(1);
         let now = self.now();
         let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
         entry.is_running = false;
-        match worked {
-            Worked { noted, failure: None } => {
+        match end {
+            End { noted, failure: None } => {
                 entry.failures = 0;
                 entry.failure = None;
                 entry.not_before = None;
@@ -614,7 +646,7 @@ impl Drive {
                     }
                     (Some(volume), None) => {
                         let name = volume.metadata.name.as_deref().unwrap_or_default();
-                        self.remove_object(&Reference::new(Kind::Volume, "", name));
+                        self.object_gone(&Reference::new(Kind::Volume, "", name));
                         let (reason, text) = match what {
                             Work::Release => (
                                 "VolumeReleased",
@@ -638,13 +670,13 @@ impl Drive {
                     (Some(_), Some(_)) | (None, None) => {}
                 }
             }
-            Worked { noted, failure: Some(failure) } => {
+            End { noted, failure: Some(failure) } => {
                 let wait = (RETRY * 2_u32.pow(entry.failures.min(16))).min(RETRY_MAX);
                 entry.failures += 1;
                 entry.failure = Some(failure.text.as_str().into());
                 let at = now + wait;
                 entry.not_before = Some(at);
-                self.alarms.insert((at, Alarm::Provision(claim.clone())));
+                self.alarms.set(at, Alarm::Provision(claim.clone()));
                 self.provisions.note(claim, noted, now);
                 let mut reason = self.reason(claim, what.failed(), &failure.text, WaitsOn::Time);
                 reason.next_try = Some(at);
@@ -698,7 +730,7 @@ impl Drive {
     /// Whoever watches claims looks at this one again.
     pub(super) fn claim_has_changed(&self, claim: &Reference) {
         let claim = format!("{}/{}", claim.namespace(), claim.name()).into();
-        let _ = self.changes.send(Change::ClaimChanged { claim });
+        self.outside.say(Change::ClaimChanged { claim });
     }
 
     /// Tells bad news that was not the last to be told.
@@ -711,14 +743,14 @@ impl Drive {
     }
 
     fn tell_claim(&self, claim: &Reference, tone: Tone, reason: &'static str, text: String) {
-        for pod in self.memory.read().unwrap_or_else(PoisonError::into_inner).users(claim) {
+        for pod in self.wishes.memory().users(claim) {
             match tone {
-                Tone::Normal => self.executor.scene.tell.normal(&pod, reason, text.as_str()),
-                Tone::Warning => self.executor.scene.tell.warning(&pod, reason, text.as_str()),
+                Tone::Normal => self.outside.executor.scene.tell.normal(&pod, reason, text.as_str()),
+                Tone::Warning => self.outside.executor.scene.tell.warning(&pod, reason, text.as_str()),
             }
         }
         let claim = format!("{}/{}", claim.namespace(), claim.name()).into();
-        let _ = self.changes.send(Change::Claim { claim, tone, reason, text: text.into() });
+        self.outside.say(Change::Claim { claim, tone, reason, text: text.into() });
     }
 }
 
@@ -757,19 +789,19 @@ fn class_of(memory: &Memory, claim: &PersistentVolumeClaim) -> Result<Arc<Storag
 }
 
 /// Has a volume made. What was going to be made is noted first, and stays noted if that is not known not to be there.
-fn make(executor: &Executor, store: &Store, order: Provision) -> Worked {
+fn make(executor: &Executor, store: &Store, order: Provision) -> End {
     match store.damage(&order.reference()) {
         Ok(None) => {}
-        Ok(Some(damage)) => return Worked::of(Err(damage), None),
-        Err(failure) => return Worked::of(Err(failure), Some(order)),
+        Ok(Some(damage)) => return End::of(Err(damage), None),
+        Err(failure) => return End::of(Err(failure), Some(order)),
     }
     // A refusal does not clear the doubt of an earlier call (I-10).
     let is_first = match store.has(&order.reference()) {
         Ok(has) => !has,
-        Err(failure) => return Worked::of(Err(failure), Some(order)),
+        Err(failure) => return End::of(Err(failure), Some(order)),
     };
     if let Err(failure) = store.write(&order) {
-        return Worked::of(Err(failure), Some(order).filter(|_| !is_first));
+        return End::of(Err(failure), Some(order).filter(|_| !is_first));
     }
     let made = controller::create(&executor.scene, &order).and_then(|volume| {
         let made = order.clone().with_volume(volume);
@@ -777,35 +809,11 @@ fn make(executor: &Executor, store: &Store, order: Provision) -> Worked {
     });
     let made_nothing = matches!(&made, Err(failure) if failure.left == Left::Nothing);
     let is_forgotten = is_first && made_nothing && store.remove(&order.reference()).is_ok();
-    Worked::of(made, Some(order).filter(|_| !is_forgotten))
+    End::of(made, Some(order).filter(|_| !is_forgotten))
 }
 
-fn delete(executor: &Executor, store: &Store, noted: Provision) -> Worked {
+fn delete(executor: &Executor, store: &Store, noted: Provision) -> End {
     let done = store.write(&noted).and_then(|()| controller::delete(&executor.scene, &noted));
     let done = done.and_then(|()| store.remove(&noted.reference())).map(|()| None);
-    Worked::of(done, Some(noted))
-}
-
-/// Tells how work for a claim ended, also if it broke off.
-struct Answered {
-    claim: Reference,
-    what: Work,
-    inbox: Sender<Message>,
-    locks: Option<Locks>,
-    /// What was noted before.
-    before: Option<Provision>,
-    worked: Option<Worked>,
-}
-
-impl Drop for Answered {
-    fn drop(&mut self) {
-        let before = self.before.take();
-        let worked = self.worked.take().unwrap_or_else(|| {
-            let text = "the work broke off; this is a defect of windlass";
-            Worked::of(Err(Failure::refused(Cause::Other, text)), before)
-        });
-        drop(self.locks.take());
-        let (claim, what) = (self.claim.clone(), self.what);
-        let _ = self.inbox.send(Box::new(move |drive| drive.worked(&claim, what, worked)));
-    }
+    End::of(done, Some(noted))
 }

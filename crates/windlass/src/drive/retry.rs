@@ -1,11 +1,18 @@
 //! What failed and waits for its next try is tried at once, because somebody knows better than the clock.
 
-use super::*;
+use std::collections::BTreeSet;
+
+use windlass_core::{
+    Event,
+    ids::{OuterName, PodUid},
+};
+
+use super::Drive;
 use crate::view;
 
 impl Drive {
     /// Tries at once what failed: of one volume of a pod by the pod's name for it, of a pod, or everything. Says what that is.
-    pub(crate) fn retry(&mut self, pod: Option<&PodUid>, volume: Option<&str>) -> Vec<view::Retried> {
+    pub(super) fn retry(&mut self, pod: Option<&PodUid>, volume: Option<&str>) -> Vec<view::Retried> {
         let uids = pod.map_or_else(|| self.engine.pod_uids(), |it| vec![it.clone()]);
         let mut retried = Vec::new();
         let mut wanted = BTreeSet::new();

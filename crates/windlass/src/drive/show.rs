@@ -1,9 +1,6 @@
 //! What is shown of the node's state.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1 as api;
 use windlass_core::{
@@ -25,7 +22,7 @@ impl Drive {
     /// The drivers that are registered, those that volumes of this node want, and those that something is set for; if a
     /// name is given only the one of that name.
     pub(crate) fn show_drivers(&self, only: Option<&str>) -> Vec<view::Driver> {
-        let drivers = &self.executor.scene.drivers;
+        let drivers = &self.outside.executor.scene.drivers;
         let is_asked_for = |name: &str| only.is_none_or(|it| it == name);
         let registered = drivers.all().into_iter().map(|it| (it.driver.name().to_owned(), it));
         let registered: BTreeMap<String, Registered> = registered.collect();
@@ -37,41 +34,41 @@ impl Drive {
         let shown = volumes.into_iter().map(|(name, mut volumes)| {
             volumes.sort();
             let (registered, settings) = (registered.get(name), drivers.settings().get(name));
-            view::Driver::of(name, registered, settings, self.lanes.operations(name), volumes)
+            view::Driver::of(name, registered, settings, self.operations.lanes.operations(name), volumes)
         });
         shown.collect()
     }
 
     /// What a pod has mounted, with all that is needed to ask how full it is.
-    pub(crate) fn measurable(&mut self, uid: &PodUid) -> Vec<(OuterName, Want, Made)> {
+    pub(crate) fn measurable(&self, uid: &PodUid) -> Vec<(OuterName, Want, Made)> {
         let handed = self.hand_out(uid);
-        let Some(known) = self.pods.get_mut(uid) else { return Vec::new() };
-        let Some(pod) = known.pod.open() else { return Vec::new() };
-        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(given) = self.wishes.pods.get(uid) else { return Vec::new() };
+        let Some(pod) = given.pod.open() else { return Vec::new() };
+        let memory = self.wishes.memory();
         let wants = handed.into_iter().filter_map(|it| {
             let Place::Publish(volume, _) = &it.place else { return None };
-            let want = Want::new(&pod, known.detail(volume)?, &memory, &self.settings.node);
+            let want = Want::new(&pod, given.detail(volume)?, &memory, &self.wishes.settings.node);
             Some((it.name, want, it.made))
         });
         let wants = wants.collect();
-        known.pod.rest();
+        given.pod.rest();
         wants
     }
 
     /// A pod as it was given.
     pub(crate) fn pod(&self, uid: &PodUid) -> Option<Arc<api::Pod>> {
-        self.pods.get(uid)?.pod.open()
+        self.wishes.pods.get(uid)?.pod.open()
     }
 
     pub(crate) fn show_pod(&self, uid: &PodUid) -> Option<view::Pod> {
-        let departing = self.departures.get(uid);
-        let clock = self.clock();
-        let known = self.pods.get(uid);
-        let given = known.map_or(Time::ZERO, |it| it.given);
+        let departing = self.holdings.departures.get(uid);
+        let clock = self.outside.clock();
+        let pod = self.wishes.pods.get(uid);
+        let given = pod.map_or(Time::ZERO, |it| it.given);
         // Its directory was made when it was first given to an earlier life of this node, or to this one.
         let given_wall = clock.wall(given);
-        let first_seen = self.born.get(uid).copied().map_or(given_wall, |it| it.min(given_wall));
-        let since = view::Since { given, first_seen, standing: known.map(|it| it.standing) };
+        let first_seen = self.holdings.born.get(uid).copied().map_or(given_wall, |it| it.min(given_wall));
+        let since = view::Since { given, first_seen, standing: pod.map(|it| it.standing) };
         let mut detail = self.engine.view_pod(uid);
         for volume in detail.iter_mut().flat_map(|it| &mut it.volumes) {
             // One that waits for the growth says so itself.
@@ -99,7 +96,7 @@ impl Drive {
         }
         for volume in &mut shown.status.volumes {
             let place = volume.volume_id.as_deref().map(|it| Place::Publish(it.into(), uid.clone()));
-            if let Some(at) = place.and_then(|it| self.held.lost_at(&it)) {
+            if let Some(at) = place.and_then(|it| self.holdings.held.lost_at(&it)) {
                 volume.content_was_lost(at);
             }
         }
@@ -110,7 +107,7 @@ impl Drive {
     /// Why a volume of a pod is not settled, or does not grow.
     pub(crate) fn explain(&self, uid: &PodUid, name: &OuterName) -> Vec<Reason> {
         let mut reasons = self.engine.explain(uid, name);
-        let detail = self.pods.get(uid).and_then(|it| it.details.iter().rfind(|it| it.name == *name));
+        let detail = self.wishes.pods.get(uid).and_then(|it| it.details.iter().rfind(|it| it.name == *name));
         if let Some(detail) = detail.filter(|_| reasons.is_empty()) {
             reasons = self.explain_growth(&detail.volume);
         }
@@ -119,7 +116,7 @@ impl Drive {
 
     pub(crate) fn show_pods(&self) -> Vec<view::Pod> {
         let mut uids = self.engine.pod_uids();
-        uids.extend(self.departures.uids().filter(|it| self.engine.pod_name(it).is_none()).cloned());
+        uids.extend(self.holdings.departures.uids().filter(|it| self.engine.pod_name(it).is_none()).cloned());
         let mut pods: Vec<_> = uids.iter().filter_map(|it| self.show_pod(it)).collect();
         pods.sort_by(|one, other| one.metadata.cmp(&other.metadata));
         pods
@@ -128,12 +125,12 @@ impl Drive {
     /// The pods of this `namespace/name`.
     pub(crate) fn pods_named(&self, name: &str) -> Vec<PodUid> {
         let mut uids = self.engine.pods_named(name);
-        uids.extend(self.departures.named(name).filter(|it| self.engine.pod_name(it).is_none()).cloned());
+        uids.extend(self.holdings.departures.named(name).filter(|it| self.engine.pod_name(it).is_none()).cloned());
         uids
     }
 
     pub(crate) fn show_volume(&self, id: &VolumeId) -> Option<view::Volume> {
-        Some(self.shown_volume(self.clock(), self.engine.view_volume(id)?))
+        Some(self.shown_volume(self.outside.clock(), self.engine.view_volume(id)?))
     }
 
     fn shown_volume(&self, clock: Clock, mut volume: VolumeView) -> view::Volume {
@@ -144,25 +141,19 @@ impl Drive {
     }
 
     pub(crate) fn show_volumes(&self) -> Vec<view::Volume> {
-        let clock = self.clock();
+        let clock = self.outside.clock();
         self.engine.snapshot().volumes.into_iter().map(|it| self.shown_volume(clock, it)).collect()
     }
 
     pub(crate) fn show_operations(&self) -> Vec<view::Operation> {
-        let clock = self.clock();
+        let clock = self.outside.clock();
         self.engine.running_operations().iter().map(|it| view::operation(clock, it)).collect()
-    }
-
-    pub(super) fn clock(&self) -> Clock {
-        let clock = Clock::at(self.now()).or_earlier(self.clock.get());
-        self.clock.set(clock);
-        clock
     }
 
     /// Where a pod's volume is, once it is made.
     fn path(&self, uid: &PodUid, volume: &PodVolumeView) -> Option<String> {
         let id = volume.volume.as_ref()?.id.clone();
-        let path = self.held.path(&Place::Publish(id, uid.clone()))?;
+        let path = self.holdings.held.path(&Place::Publish(id, uid.clone()))?;
         Some(path.to_str()?.to_owned()).filter(|it| !it.is_empty())
     }
 }

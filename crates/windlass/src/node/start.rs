@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, RwLock,
+        atomic::AtomicU64,
         mpsc::{Sender, channel},
     },
     time::Duration,
@@ -18,7 +19,7 @@ use rustix::{
     fd::OwnedFd,
 };
 use tokio::sync::{broadcast, watch};
-use windlass_core::{Config, Engine, ids::SourceName};
+use windlass_core::{Config, Engine};
 use windlass_linux::{
     abilities::Abilities,
     name::Name,
@@ -32,7 +33,7 @@ use windlass_linux::{
 use crate::{
     catalogue::Catalogue,
     csi::{self, Drivers},
-    drive::{Drive, Message, Parts},
+    drive::{Drive, Message, Outside, Parts, Provisions, Wishes},
     executor::Executor,
     fingerprint::Fingerprint,
     layout::{self, Layout},
@@ -134,7 +135,6 @@ pub enum Report {
 #[must_use]
 pub struct Builder {
     root: PathBuf,
-    source: SourceName,
     state: Option<PathBuf>,
     runtime: PathBuf,
     settings: Settings,
@@ -155,7 +155,6 @@ impl Builder {
     pub(super) fn new(root: PathBuf) -> Self {
         Self {
             root,
-            source: "embedding program".into(),
             state: None,
             runtime: "/run/windlass".into(),
             settings: Settings::new("localhost"),
@@ -176,12 +175,6 @@ impl Builder {
     /// The node's name, as nodes' objects and volumes' affinities have it. The default is `localhost`.
     pub fn node_name(mut self, name: &str) -> Self {
         self.settings.node = name.into();
-        self
-    }
-
-    /// What the giver of pods is called where something waits for it. The default is `embedding program`.
-    pub fn source_name(mut self, name: &str) -> Self {
-        self.source = name.into();
         self
     }
 
@@ -325,7 +318,7 @@ impl Builder {
         settings.attached_here = self.drivers.drivers.iter().filter_map(has_controller).collect();
         let drivers = {
             let inbox: Sender<Message> = inbox.clone();
-            let tell = move |news| drop(inbox.send(Box::new(move |drive: &mut Drive| drive.driver_news(news))));
+            let tell = move |news| drop(inbox.send(Message::Driver(news)));
             let registry = self.drivers.registry.clone().unwrap_or_default();
             Drivers::begin(self.drivers, tell).map_err(|source| StartError::File {
                 what: format!("look for drivers in {}", registry.display()),
@@ -348,7 +341,7 @@ impl Builder {
         };
         let executor = Arc::new(Executor::new(scene, records, boot.into(), self.hold_while_in_use));
         let engine = Engine::new(Config {
-            sources: vec![self.source.clone()],
+            sources: Vec::new(),
             boot: boot.into(),
             attacher: false,
             keep_terminated: self.keep_terminated,
@@ -366,21 +359,13 @@ impl Builder {
         let before: BTreeSet<Process> = in_root.into_iter().chain(in_state).chain(hung.iter().map(|it| it.0)).collect();
         let drive = Drive::new(Parts {
             engine,
-            executor: executor.clone(),
-            workers: workers.clone(),
-            memory,
-            provisions: Store::new(state),
-            delete_delay: self.delete_delay,
-            settings,
-            catalogue: self.catalogue,
-            source: self.source,
+            outside: Outside::new(executor.clone(), workers.clone(), inbox.clone(), changes.clone(), locks),
+            wishes: Wishes::new(memory, settings, self.catalogue),
+            provisions: Provisions::new(Store::new(state), self.delete_delay),
+            under_way,
             keep_directories: self.keep_directories,
             gives_memory_back: self.gives_memory_back,
             report: self.report,
-            locks,
-            under_way,
-            inbox: inbox.clone(),
-            changes: changes.clone(),
         });
         for process in before {
             let places = hung.iter().find(|(it, _)| *it == process).map_or(0, |(_, places)| *places);
@@ -400,7 +385,19 @@ impl Builder {
         let thread = std::thread::Builder::new().name("windlass-engine".into());
         thread.spawn(run).map_err(|source| StartError::File { what: "start a thread".into(), source })?;
         let (first, questions, changes) = (Mutex::new(Some(first)), Arc::default(), changes.downgrade());
-        Ok(Node(Arc::new(Inner { inbox, changes, ended, first, workers, executor, questions, notes, wake })))
+        let next_waiter = AtomicU64::new(0);
+        Ok(Node(Arc::new(Inner {
+            inbox,
+            next_waiter,
+            changes,
+            ended,
+            first,
+            workers,
+            executor,
+            questions,
+            notes,
+            wake,
+        })))
     }
 }
 
@@ -424,7 +421,7 @@ fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Messa
                 Ok(changes) => changes,
                 Err(error) => {
                     let text = plugin::chain(&error);
-                    let told = inbox.send(Box::new(move |drive| drive.mounts_unreadable(&text)));
+                    let told = inbox.send(Message::MountsUnreadable(text));
                     // Not at once again: what is wrong may take its time, and nothing else is to be told meanwhile.
                     pause(Timespec { tv_sec: 1, tv_nsec: 0 });
                     if told.is_err() {
@@ -433,7 +430,7 @@ fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Messa
                     continue;
                 }
             };
-            if inbox.send(Box::new(move |drive| drive.mounts_changed(&changes))).is_err() {
+            if inbox.send(Message::MountsChanged(changes)).is_err() {
                 return;
             }
             // Where many are mounted, all of a millisecond are told at once: whoever needs to know a mount looks itself.
@@ -444,7 +441,7 @@ fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Messa
         // Nobody would notice any more that a mount is not the one that was made (I-4), so the drive ends with it.
         if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(watch)) {
             let text = format!("the thread that watches mounts broke off: {}", said(&*panic));
-            let _ = told.send(Box::new(move |_| panic!("{text}")));
+            let _ = told.send(Message::BrokeOff(text.into()));
         }
     };
     let thread = std::thread::Builder::new().name("windlass-mounts".into());
@@ -462,7 +459,7 @@ fn watch_process(process: Process, wake: Arc<OwnedFd>, inbox: Sender<Message>) -
                 return;
             }
         }
-        let _ = inbox.send(Box::new(move |drive| drive.process_has_ended(process)));
+        let _ = inbox.send(Message::ProcessEnded(process));
     };
     let thread = std::thread::Builder::new().name("windlass-before".into());
     thread.spawn(watch).map_err(|source| StartError::File { what: "start a thread".into(), source })?;

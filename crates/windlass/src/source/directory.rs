@@ -24,7 +24,11 @@ use std::{
 
 use jiff::Timestamp;
 use tokio::sync::watch;
-use windlass_core::{event::Hold, ids::PodUid, reason::Code};
+use windlass_core::{
+    event::{Containers, Hold},
+    ids::PodUid,
+    reason::Code,
+};
 use windlass_linux::watched_files::{self, Change, Choice, Handle, Trouble, WatchedFiles};
 
 use super::ledger::{self, Departed, Give, Holders, Holding, Ledger, Parsed};
@@ -229,17 +233,18 @@ impl Found {
     pub fn watch(mut self, node: &Node) -> Result<Directory, Error> {
         let (node, orphan_delay) = (node.clone(), self.config.orphan_delay);
         let root = self.ledger.root().to_owned();
+        let source = node.source(&format!("manifests in {}", root.display()));
         self.ledger.recall(Holders::parse(&root, &node.kept(KEPT).unwrap_or_default()));
         self.give(Box::new(move |give| match give {
             Give::Object(object) => node.update_object(object),
             // It was validated by the same rules by which the node takes it.
-            Give::Pod(pod, packed) => _ = node.add_packed(pod, packed),
-            Give::PodGone(uid, _) | Give::PodReplaced(uid) => node.remove_pod(&uid),
-            Give::PodHeld(uid, holding) => node.hold_pod(&uid, hold(holding, orphan_delay)),
+            Give::Pod(pod, packed) => _ = source.apply_packed(pod, packed),
+            Give::PodGone(uid, _) | Give::PodReplaced(uid) => source.gone(&uid, Containers::Stopped),
+            Give::PodHeld(uid, holding) => source.hold(&uid, hold(holding, orphan_delay)),
             Give::ObjectGone(reference) => node.remove_object(&reference),
             Give::Holders(holders) => node.keep(KEPT, &holders.text()),
-            Give::Doubt(doubt) => node.doubt(doubt),
-            Give::Complete => node.complete_holding(orphan_delay),
+            Give::Doubt(doubt) => source.doubt(doubt),
+            Give::Complete => source.complete_holding(orphan_delay),
             Give::BrokenOff(text) => node.break_off(text),
         }))
     }

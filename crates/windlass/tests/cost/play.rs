@@ -6,7 +6,10 @@ use k8s_openapi::{
     api::core::v1::{ConfigMap, Pod, Secret},
     serde_json::{self, json},
 };
-use windlass::Node;
+use windlass::{
+    Node,
+    source::{Containers, Source},
+};
 use windlass_core::ids::PodUid;
 
 use crate::enter::BASE;
@@ -35,6 +38,7 @@ pub(crate) fn play(words: &[usize]) -> ExitCode {
 /// A node with pods.
 pub(crate) struct Play {
     node: Node,
+    source: Source,
     pods: Vec<PodUid>,
     /// The most worker threads that were seen.
     pub(crate) threads_most: usize,
@@ -50,14 +54,15 @@ impl Play {
         let secret = json!({"metadata": {"name": "keys", "namespace": "default"}, "stringData": keys()});
         node.update_object(serde_json::from_value::<ConfigMap>(settings).unwrap());
         node.update_object(serde_json::from_value::<Secret>(secret).unwrap());
-        node.complete();
-        Self { node, pods: Vec::new(), threads_most: 0 }
+        let source = node.source("test");
+        source.complete();
+        Self { node, source, pods: Vec::new(), threads_most: 0 }
     }
 
     /// Pods come at once, and are waited for.
     pub(crate) fn burst(&mut self, indexes: Range<usize>) {
         let first = self.pods.len();
-        self.pods.extend(indexes.map(|it| self.node.add_pod(pod(it)).unwrap()));
+        self.pods.extend(indexes.map(|it| self.source.apply(pod(it)).unwrap()));
         run(async {
             for pod in &self.pods[first..] {
                 self.node.ready(pod).await.unwrap();
@@ -70,7 +75,7 @@ impl Play {
     pub(crate) fn remove(&mut self, count: usize) {
         let gone = self.pods.split_off(self.pods.len() - count);
         for pod in &gone {
-            self.node.remove_pod(pod);
+            self.source.gone(pod, Containers::Stopped);
         }
         run(async {
             for pod in &gone {

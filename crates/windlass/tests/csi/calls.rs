@@ -7,6 +7,7 @@ use libtest_mimic::Trial;
 
 use crate::{
     driver::{Driver, Memory},
+    giving::Giving as _,
     host::{Host, pod, run, settle, uid},
 };
 

@@ -19,6 +19,7 @@ use windlass::{
 use crate::{
     controlled::{claim, class, delete, explained, give, reference, start, until},
     driver::{Driver, Fault, Memory},
+    giving::Giving as _,
     host::{GROWN, Host, of, pod, run, settle, uid},
 };
 

@@ -16,6 +16,7 @@ use windlass_core::reason::Code;
 
 use crate::{
     driver::{Driver, Fault, Memory},
+    giving::Giving as _,
     host::{Host, NAME, of, pod, run, settle, uid},
 };
 

@@ -11,6 +11,7 @@ use windlass_core::{reason::Code, snapshot::Snapshot};
 
 use crate::{
     driver::{Driver, Fault, Memory},
+    giving::Giving as _,
     host::{Host, NAME, of, pod, pod_of_group, run, settle, uid},
 };
 

@@ -12,6 +12,7 @@ use windlass_core::{ids::PodUid, reason::Code};
 
 use crate::{
     driver::{Driver, Fault, Memory},
+    giving::Giving as _,
     host::{Host, NAME, give_as, of, pod, pod_as, run, settle, uid},
 };
 

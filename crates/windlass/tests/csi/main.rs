@@ -12,6 +12,7 @@ mod driver;
 #[path = "../real/enter.rs"]
 #[allow(dead_code, reason = "the other test program asks more of it")]
 mod enter;
+mod giving;
 mod host;
 mod life;
 mod limits;

@@ -14,6 +14,7 @@ use windlass_core::notice::Verdict;
 
 use crate::{
     driver::{Driver, Fault, Memory},
+    giving::Giving as _,
     host::{GROWN, Host, pod, run, settle, uid},
 };
 

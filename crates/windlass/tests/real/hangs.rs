@@ -26,6 +26,7 @@ use windlass_linux::{
 };
 
 use super::node::{end, pod, ready, run, start, start_at};
+use crate::giving::Giving as _;
 use crate::namespace::Case;
 
 crate::tests! {

@@ -11,6 +11,7 @@ use windlass::{Node, node::Change};
 use windlass_core::ids::PodUid;
 
 use super::node::{all_kinds, config, end, pod, ready, run, secret, start_at};
+use crate::giving::Giving as _;
 use crate::namespace::Case;
 
 crate::tests! { a_kill_at_any_instant_is_recovered_from }

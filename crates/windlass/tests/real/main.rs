@@ -5,6 +5,7 @@
 use libtest_mimic::{Arguments, Failed, Trial};
 
 mod empty_dir;
+mod giving;
 mod hangs;
 mod host_path;
 mod kills;

@@ -23,6 +23,7 @@ use windlass_core::{
     reason::Code,
 };
 
+use crate::giving::Giving as _;
 use crate::namespace::Case;
 
 crate::tests! {

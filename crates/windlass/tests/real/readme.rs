@@ -17,6 +17,7 @@ const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 async fn program() -> Result<(), Box<dyn Error>> {
     // As in the README.
     let node = Node::builder("/var/lib/example").node_name("node-1").start()?;
+    let source = node.source("manifests");
 
     let mut pods = Vec::new();
     for file in ["web.yaml", "settings.yaml", "keys.yaml", "disk.yaml"] {
@@ -25,7 +26,7 @@ async fn program() -> Result<(), Box<dyn Error>> {
                 Document::Pod(mut pod) => {
                     // Manifests rarely have one; this follows from the pod's name, as for the daemon.
                     manifest::give_uid(&mut pod);
-                    pods.push(node.add_pod(*pod)?);
+                    pods.push(source.apply(*pod)?);
                 }
                 Document::Object(object) => node.update_object(object),
                 Document::Other(other) => eprintln!("skipped: {other}"),
@@ -33,7 +34,7 @@ async fn program() -> Result<(), Box<dyn Error>> {
         }
     }
     // That was all: what is on disk of other pods may go.
-    node.complete();
+    source.complete();
 
     for pod in &pods {
         // `ready` would wait through any trouble, for any time.

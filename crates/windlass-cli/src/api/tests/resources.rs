@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1 as api;
 use rustix::mount::MountFlags;
 use serde_json::{Value, json};
+use windlass::source::Containers;
 
 use super::{super::BASE, Case, Limits, client, contract, in_namespace, run, with_server};
 
@@ -94,7 +95,7 @@ fn of_two_pods_of_one_name_the_wanted_one_is_given() {
     with_server(async |case| {
         let uid = case.add_mounted("a-old", "web").await;
         // It may still run, so it stays for a while.
-        case.shared.node.pod_is_ending(&uid);
+        case.shared.node.source("test").gone(&uid, Containers::MayRun);
         case.add_mounted("b-new", "web").await;
         assert_eq!(case.get(&format!("{BASE}/pods")).await.names(), ["web", "web"]);
         let pod = case.get(&format!("{BASE}/namespaces/default/pods/web")).await.json();
@@ -116,13 +117,13 @@ fn a_pod_that_leaves_is_given_until_another_of_its_name_comes() {
         let data = format!("{}/root/pods/b-old/volumes/kubernetes.io~empty-dir/data/inside", super::BASE);
         std::fs::create_dir(&data).unwrap();
         rustix::mount::mount("foreign", &data, "tmpfs", MountFlags::empty(), None).unwrap();
-        case.shared.node.remove_pod(&old);
+        case.shared.node.source("test").gone(&old, Containers::Stopped);
         assert_eq!(shown().await, (json!("b-old"), json!("Leaving")));
         let new = case.add_mounted("c-new", "web").await;
         assert_eq!(shown().await, (json!("c-new"), json!("Wanted")));
         assert_eq!(case.get(&format!("{BASE}/pods/b-old")).await.json()["status"]["phase"], "Leaving");
         assert_eq!(case.get(&format!("{BASE}/namespaces/other/pods/web")).await.code, 404);
-        case.shared.node.remove_pod(&new);
+        case.shared.node.source("test").gone(&new, Containers::Stopped);
         case.shared.node.gone(&new).await.unwrap();
         assert_eq!(shown().await, (json!("b-old"), json!("Leaving")));
         rustix::mount::unmount(&data, rustix::mount::UnmountFlags::empty()).unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, from_value, json};
-use windlass::{Node, tell};
+use windlass::{Node, source::Containers, tell};
 use windlass_core::ids::PodUid;
 
 use super::{super::BASE, Limits, client::Watch, contract::check_step, pod, with_limits, with_server};
@@ -37,7 +37,7 @@ fn a_watch_tells_what_is_there_and_then_what_comes_changes_and_goes() {
             watch.until(mounted).await;
         }
 
-        case.shared.node.remove_pod(&uid);
+        case.shared.node.source("test").gone(&uid, Containers::Stopped);
         let gone = watch.until(|it| it["type"] == "DELETED").await;
         assert_eq!(step(&gone), pair("DELETED", "new"), "it is told as it last was");
         check_step("Pod", &gone);
@@ -102,14 +102,14 @@ fn every_kind_that_can_be_watched_tells_of_changes() {
         let again = events.next().await.unwrap();
         assert_eq!((step(&again).0, &again["object"]["status"]["count"]), ("MODIFIED".into(), &json!(2)));
 
-        case.shared.node.remove_pod(&uid);
+        case.shared.node.source("test").gone(&uid, Containers::Stopped);
         assert_eq!(step(&mounts.until(|it| it["type"] == "DELETED").await).1, "web/keys");
         volumes.until(|it| it["type"] == "DELETED").await;
 
         let node = &case.shared.node;
         let mut other = pod("u2", "away", &json!([{"name": "data", "emptyDir": {}}]));
         other.metadata.namespace = Some("other".into());
-        node.add_pod(other).unwrap();
+        node.source("test").apply(other).unwrap();
         assert_eq!(step(&elsewhere.next().await.unwrap()), pair("ADDED", "away/data"), "nothing of other namespaces");
     });
 }

@@ -1,0 +1,87 @@
+//! What is here: what was made, when it is to be made anew, and the pods that go.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+use windlass_core::ids::{PodUid, Time, VolumeId};
+
+use super::{departing::Departures, held::Held};
+
+/// What this node has.
+pub(super) struct Holdings {
+    pub(super) held: Held,
+    pub(super) renewals: Renewals,
+    pub(super) departures: Departures,
+    /// Pods whose directories were found at start and need not be made.
+    pub(super) whole: HashSet<PodUid>,
+    /// Since when pods are known here that were found at start, by when their directories were made, or that are leaving.
+    pub(super) born: HashMap<PodUid, Timestamp>,
+    /// Directories of pods that have gone stay until somebody says that they may go.
+    pub(super) keep_directories: bool,
+}
+
+impl Holdings {
+    pub(super) fn new(keep_directories: bool) -> Self {
+        Self {
+            held: Held::default(),
+            renewals: Renewals::default(),
+            departures: Departures::default(),
+            whole: HashSet::new(),
+            born: HashMap::new(),
+            keep_directories,
+        }
+    }
+}
+
+/// Content that expires rather than changes, by pod and volume.
+#[derive(Default)]
+pub(super) struct Renewals(HashMap<(PodUid, VolumeId), Renewal>);
+
+#[derive(Default)]
+struct Renewal {
+    /// How often it was renewed.
+    epoch: u64,
+    /// When it is to be renewed next.
+    at: Option<Time>,
+}
+
+impl Renewals {
+    /// How often content was renewed though nothing changed; mostly never.
+    pub(super) fn epoch(&self, pod: &PodUid, volume: &VolumeId) -> u64 {
+        if self.0.is_empty() {
+            return 0;
+        }
+        self.0.get(&(pod.clone(), volume.clone())).map_or(0, |it| it.epoch)
+    }
+
+    /// Content is to be made anew though nothing changed.
+    pub(super) fn raise_epoch(&mut self, pod: &PodUid, volume: &VolumeId) {
+        let renewal = self.entry(pod, volume);
+        renewal.epoch = renewal.epoch.wrapping_add(1).max(1);
+    }
+
+    /// The same because its time has come.
+    pub(super) fn is_due(&mut self, pod: &PodUid, volume: &VolumeId) {
+        self.raise_epoch(pod, volume);
+        self.entry(pod, volume).at = None;
+    }
+
+    /// An earlier life renewed it so often.
+    pub(super) fn set_epoch(&mut self, pod: &PodUid, volume: &VolumeId, epoch: u64) {
+        self.entry(pod, volume).epoch = epoch;
+    }
+
+    /// It is to be renewed then. Answers when it was to be before.
+    pub(super) fn set_at(&mut self, pod: &PodUid, volume: &VolumeId, at: Time) -> Option<Time> {
+        self.entry(pod, volume).at.replace(at)
+    }
+
+    /// It is not here any more. Answers when it was to be renewed.
+    pub(super) fn remove(&mut self, pod: &PodUid, volume: &VolumeId) -> Option<Time> {
+        self.0.remove(&(pod.clone(), volume.clone()))?.at
+    }
+
+    fn entry(&mut self, pod: &PodUid, volume: &VolumeId) -> &mut Renewal {
+        self.0.entry((pod.clone(), volume.clone())).or_default()
+    }
+}

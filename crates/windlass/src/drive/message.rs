@@ -1,0 +1,213 @@
+//! Everything that wakes the drive. What is not here, it does not hear of.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1 as api;
+use tokio::sync::oneshot;
+use windlass_core::{
+    event::{Containers, Goal, Hold, Place},
+    ids::{OperationId, PodUid, SourceName, Version, WaiterId},
+    operation::Proof,
+};
+use windlass_linux::{process::Process, table};
+
+use super::{Drive, departing::Waiter, provision::Worked};
+use crate::{
+    csi::News,
+    executor::Ended,
+    memory::Object,
+    node::{ClaimRefusal, DeleteError, Deleted},
+    objects::Reference,
+    packed::Packed,
+    plugin::Failure,
+    reconstruct::Remains,
+    view::Retried,
+};
+
+/// A fact for the drive, something that somebody wants of it, or a question.
+pub(crate) enum Message {
+    /// What a source says of its pods.
+    Source(SourceName, Said),
+
+    /// An object appeared or changed.
+    ObjectGiven(Object),
+    /// An object is known not to exist any more.
+    ObjectGone(Reference),
+    /// An object cannot be looked up, which says nothing about it.
+    ObjectUnavailable { reference: Reference, why: Arc<str> },
+
+    /// A driver came, came again or went.
+    Driver(News),
+    /// The mount table changed.
+    MountsChanged(Vec<table::Change>),
+    /// The mount table cannot be read: what is held may not be what it was.
+    MountsUnreadable(String),
+    /// A volume was looked at before it was handed out, and is not what it should be.
+    MountSeen { place: Place, expected: Proof, proof: Option<Proof> },
+    /// What was on disk at the start, or why it cannot be read.
+    DiskRead(Result<Box<Remains>, Failure>),
+    /// Nothing is left of a process of before.
+    ProcessEnded(Process),
+    /// The set of volumes in use of this version is stored where the attacher reads it.
+    InUseReported(u64),
+
+    /// Operations have begun of which the engine was told that they wait.
+    OperationsBegan,
+    /// An operation came to its end.
+    OperationEnded(OperationId, Ended),
+    /// The directory of a pod was made or removed, or could not be.
+    DirectoryDone(PodUid, Result<(), Failure>),
+    /// What was to be done about the volume of a claim was done, or failed.
+    ClaimWorked(Reference, Worked),
+
+    /// Somebody waits for a pod.
+    WaitBegan { waiter: WaiterId, pod: PodUid, goal: Goal, within: Option<Duration>, answer: Waiter },
+    /// That somebody does not wait any more.
+    WaitCancelled(WaiterId),
+    /// Somebody waits until nothing is left of the volumes of a pod that is gone.
+    ReleaseAwaited(PodUid, Waiter),
+
+    /// What failed is to be tried at once: of a pod's volume, of a pod, or everything.
+    Retry { pod: Option<PodUid>, volume: Option<String>, answer: oneshot::Sender<Vec<Retried>> },
+    /// Volumes of a pod are to be published again whose drivers ask for that.
+    Republish(PodUid),
+    /// The directory of a pod that has gone is to be removed.
+    RemoveDirectory(PodUid),
+    /// A pod that is held may go.
+    DeletePod(PodUid, oneshot::Sender<Result<(), DeleteError>>),
+    /// Volumes may go that are held because their pod does not name them.
+    DeleteOrphans(PodUid, oneshot::Sender<bool>),
+    /// The volume that was made for a claim may go.
+    DeleteClaim(Reference, oneshot::Sender<Result<Deleted, ClaimRefusal>>),
+    /// Somebody wants to know something.
+    Question(Question),
+
+    /// A part of the node broke off without which it would look well and not be so.
+    BrokeOff(Arc<str>),
+    /// Nothing more is to be begun, and after this time nothing more is waited for.
+    Stop { within: Duration, done: Option<oneshot::Sender<usize>> },
+}
+
+/// What a source says of its pods.
+pub(crate) enum Said {
+    /// It is there, and will say more.
+    Announced,
+    /// It has this pod, for the first time or changed.
+    Pod { uid: PodUid, version: Version, packed: Packed, pod: Arc<api::Pod> },
+    /// It has the pod no longer.
+    PodGone { uid: PodUid, version: Version, containers: Containers },
+    /// It cannot tell whether it has the pod.
+    PodHeld { uid: PodUid, hold: Hold },
+    /// It is complete and has come upon something that it cannot read, or has read it.
+    Doubt(Option<Arc<str>>),
+    /// It cannot be read any more.
+    Lost(Arc<str>),
+    /// It has said all there is. What is on disk besides stays for this long.
+    Complete { version: Version, orphan_delay: Duration },
+}
+
+/// A look at the drive. It changes nothing, so it need not be told apart from others.
+pub(crate) struct Question {
+    /// Whose operations are to be known as they are at this moment.
+    pub(crate) about: About,
+    pub(crate) look: Box<dyn FnOnce(&Drive) + Send>,
+}
+
+/// What a question is about: the engine is told first which of these operations wait for their turn.
+pub(crate) enum About {
+    /// Nothing that operations change.
+    Nothing,
+    Pods(Vec<PodUid>),
+    /// The pods of this `namespace/name`.
+    Named(String),
+    Everything,
+}
+
+impl Message {
+    /// What kind of message it is, as it is counted.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Source(_, said) => said.kind(),
+            Self::ObjectGiven(_) => "object given",
+            Self::ObjectGone(_) => "object gone",
+            Self::ObjectUnavailable { .. } => "object unavailable",
+            Self::Driver(_) => "driver",
+            Self::MountsChanged(_) => "mounts changed",
+            Self::MountsUnreadable(_) => "mounts unreadable",
+            Self::MountSeen { .. } => "mount seen",
+            Self::DiskRead(_) => "disk read",
+            Self::ProcessEnded(_) => "process ended",
+            Self::InUseReported(_) => "in use reported",
+            Self::OperationsBegan => "operations began",
+            Self::OperationEnded(..) => "operation ended",
+            Self::DirectoryDone(..) => "directory done",
+            Self::ClaimWorked(..) => "claim worked",
+            Self::WaitBegan { .. } => "wait began",
+            Self::WaitCancelled(_) => "wait cancelled",
+            Self::ReleaseAwaited(..) => "release awaited",
+            Self::Retry { .. } => "retry",
+            Self::Republish(_) => "republish",
+            Self::RemoveDirectory(_) => "remove directory",
+            Self::DeletePod(..) => "delete pod",
+            Self::DeleteOrphans(..) => "delete orphans",
+            Self::DeleteClaim(..) => "delete claim",
+            Self::Question(_) => "question",
+            Self::BrokeOff(_) => "broke off",
+            Self::Stop { .. } => "stop",
+        }
+    }
+}
+
+impl Said {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Announced => "source announced",
+            Self::Pod { .. } => "pod given",
+            Self::PodGone { .. } => "pod gone",
+            Self::PodHeld { .. } => "pod held",
+            Self::Doubt(_) => "source in doubt",
+            Self::Lost(_) => "source lost",
+            Self::Complete { .. } => "source complete",
+        }
+    }
+}
+
+impl fmt::Debug for Message {
+    /// The kind and what it is about, in one line; never the content of an object (I-12).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())?;
+        match self {
+            Self::Source(source, said) => match said {
+                Said::Pod { uid, .. } | Said::PodGone { uid, .. } | Said::PodHeld { uid, .. } => {
+                    write!(f, " {uid} of {source}")
+                }
+                Said::Doubt(Some(text)) | Said::Lost(text) => write!(f, " {source}: {text}"),
+                Said::Announced | Said::Doubt(None) | Said::Complete { .. } => write!(f, " {source}"),
+            },
+            Self::ObjectGiven(object) => write!(f, " {}", object.reference()),
+            Self::ObjectGone(it) | Self::ObjectUnavailable { reference: it, .. } => write!(f, " {it}"),
+            Self::ClaimWorked(claim, _) | Self::DeleteClaim(claim, _) => write!(f, " {claim}"),
+            Self::Driver(news) => write!(f, " {news:?}"),
+            Self::MountSeen { place, .. } => write!(f, " {place:?}"),
+            Self::OperationEnded(id, ended) => write!(f, " {id:?}: {:?}", ended.outcome),
+            Self::DirectoryDone(pod, _)
+            | Self::WaitBegan { pod, .. }
+            | Self::ReleaseAwaited(pod, _)
+            | Self::Republish(pod)
+            | Self::RemoveDirectory(pod)
+            | Self::DeletePod(pod, _)
+            | Self::DeleteOrphans(pod, _) => write!(f, " {pod}"),
+            Self::MountsUnreadable(text) => write!(f, " {text}"),
+            Self::BrokeOff(text) => write!(f, " {text}"),
+            Self::MountsChanged(changes) => write!(f, " {}", changes.len()),
+            Self::DiskRead(_)
+            | Self::ProcessEnded(_)
+            | Self::InUseReported(_)
+            | Self::OperationsBegan
+            | Self::WaitCancelled(_)
+            | Self::Retry { .. }
+            | Self::Question(_)
+            | Self::Stop { .. } => Ok(()),
+        }
+    }
+}

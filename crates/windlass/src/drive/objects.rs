@@ -1,0 +1,66 @@
+//! Objects as they are given: the pods that use one are looked at again.
+
+use std::collections::BTreeSet;
+
+use windlass_core::{Event, ids::PodUid};
+
+use super::Drive;
+use crate::{
+    memory::Object,
+    objects::{Kind, Reference},
+};
+
+impl Drive {
+    pub(super) fn object_given(&mut self, object: Object) {
+        match object {
+            Object::Claim(claim) => self.claim_is_given(claim),
+            Object::Class(_) => {
+                self.put(object);
+                self.provision_for_class();
+            }
+            Object::Volume(volume) => {
+                if let Some(claim) = volume.spec.as_ref().and_then(|it| it.claim_ref.as_ref()) {
+                    let (namespace, name) = (claim.namespace.as_deref(), claim.name.as_deref());
+                    let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+                    self.claim_has_changed(&Reference::new(Kind::Claim, namespace, name));
+                }
+                self.put(Object::Volume(volume));
+            }
+            other => self.put(other),
+        }
+    }
+
+    pub(super) fn put(&mut self, object: Object) {
+        self.put_together([object]);
+    }
+
+    /// Objects that belong together: no pod sees one of them without the others.
+    pub(super) fn put_together<const N: usize>(&mut self, objects: [Object; N]) {
+        let references = objects.each_ref().map(Object::reference);
+        let mut memory = self.wishes.memory_mut();
+        let pods: BTreeSet<PodUid> = objects.into_iter().flat_map(|it| memory.put(it)).collect();
+        drop(memory);
+        for pod in pods {
+            self.apply_after(&pod, references.first());
+        }
+        for reference in &references {
+            self.tell(Event::ObjectChanged(reference.into()));
+        }
+    }
+
+    pub(super) fn object_gone(&mut self, reference: &Reference) {
+        let pods = self.wishes.memory_mut().remove(reference);
+        self.apply_all(pods);
+        self.tell(Event::ObjectChanged(reference.into()));
+        if reference.kind() == Kind::Claim {
+            self.claim_has_changed(reference);
+            self.claim_is_gone(reference);
+        }
+    }
+
+    /// That an object cannot be looked up says nothing about it: what uses it stays as it is.
+    pub(super) fn object_unavailable(&mut self, reference: &Reference, why: &str) {
+        let pods = self.wishes.memory_mut().fail(reference, why);
+        self.apply_all(pods);
+    }
+}

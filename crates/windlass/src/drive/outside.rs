@@ -1,0 +1,129 @@
+//! Whom the drive tells, and who works for it.
+
+use std::{
+    cell::Cell,
+    sync::{Arc, mpsc::Sender},
+    time::Instant,
+};
+
+use rustix::fd::OwnedFd;
+use tokio::sync::broadcast;
+use windlass_core::{
+    ids::{OperationId, PodUid, Time},
+    operation::Cause,
+};
+use windlass_linux::workers::Workers;
+
+use super::{Message, provision::Worked};
+use crate::{
+    executor::{Ended, Executor},
+    node::Change,
+    objects::Reference,
+    plugin::Failure,
+    view::Clock,
+};
+
+/// Held by whoever changes anything below the root, a call that hangs too, so that no other node begins to work there.
+pub(crate) type Locks = Arc<[OwnedFd]>;
+
+/// What is around the drive.
+pub(crate) struct Outside {
+    pub(crate) executor: Arc<Executor>,
+    pub(crate) workers: Workers,
+    inbox: Sender<Message>,
+    changes: broadcast::Sender<Change>,
+    locks: Locks,
+    began: Instant,
+    /// By which times were shown last.
+    clock: Cell<Clock>,
+}
+
+impl Outside {
+    pub(crate) fn new(
+        executor: Arc<Executor>,
+        workers: Workers,
+        inbox: Sender<Message>,
+        changes: broadcast::Sender<Change>,
+        locks: Locks,
+    ) -> Self {
+        let clock = Cell::new(Clock::at(Time::ZERO));
+        Self { executor, workers, inbox, changes, locks, began: Instant::now(), clock }
+    }
+
+    /// Milliseconds since this drive began. Rounded down, so that a deadline is never thought to be over too early.
+    pub(super) fn now(&self) -> Time {
+        Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// What the time is called by people.
+    pub(super) fn clock(&self) -> Clock {
+        let clock = Clock::at(self.now()).or_earlier(self.clock.get());
+        self.clock.set(clock);
+        clock
+    }
+
+    /// Tells whoever listens; nobody need.
+    pub(super) fn say(&self, change: Change) {
+        let _ = self.changes.send(change);
+    }
+
+    pub(super) fn is_heard(&self) -> bool {
+        self.changes.receiver_count() > 0
+    }
+
+    pub(super) fn inbox(&self) -> Sender<Message> {
+        self.inbox.clone()
+    }
+
+    /// What work that begins owes the drive.
+    pub(super) fn owe(&self, owed: Owed) -> Answer {
+        Answer { inbox: self.inbox.clone(), locks: Some(self.locks.clone()), owed: Some(owed) }
+    }
+}
+
+/// What an answer is about, and so what is said if the work breaks off: it must not look like success.
+pub(super) enum Owed {
+    Operation(OperationId),
+    Directory(PodUid),
+    Disk,
+    /// What was to be done for a claim, and what was noted of it before.
+    Claim(Reference, Box<Worked>),
+    /// Nothing any more: the answer was given.
+    Given(Message),
+}
+
+/// The message that some work owes the drive. It is sent whatever becomes of the work: an operation without an end would hold
+/// its volume for ever.
+pub(super) struct Answer {
+    inbox: Sender<Message>,
+    /// As long as the work goes on, no other node begins to work here.
+    locks: Option<Locks>,
+    owed: Option<Owed>,
+}
+
+impl Answer {
+    /// The work is done, and this came of it.
+    pub(super) fn give(mut self, message: Message) {
+        self.owed = Some(Owed::Given(message));
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        drop(self.locks.take());
+        let Some(owed) = self.owed.take() else { return };
+        // After a stop nobody listens, and nothing is to be done.
+        let _ = self.inbox.send(match owed {
+            Owed::Given(message) => message,
+            Owed::Operation(id) => Message::OperationEnded(id, Ended::broke_off()),
+            Owed::Directory(pod) => Message::DirectoryDone(pod, Err(broke_off())),
+            Owed::Disk => Message::DiskRead(Err(broke_off())),
+            Owed::Claim(claim, worked) => Message::ClaimWorked(claim, *worked),
+        });
+    }
+}
+
+/// What is said of work that broke off.
+pub(super) fn broke_off() -> Failure {
+    Failure::refused(Cause::Other, "the work broke off; this is a defect of windlass")
+}
