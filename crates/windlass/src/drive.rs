@@ -197,7 +197,7 @@ impl Drive {
             Message::OperationsBegan => {}
             Message::OperationEnded(id, ended) => self.operation_ended(id, ended),
             Message::DirectoryDone(pod, done) => self.directory_done(&pod, done),
-            Message::ClaimWorked(claim, worked) => self.claim_worked(&claim, worked),
+            Message::ClaimWorked(claim, worked) => self.claim_worked(&claim, *worked),
             Message::WaitBegan { waiter, pod, goal, within, answer } => {
                 self.wait_began(waiter, pod, goal, within, answer);
             }

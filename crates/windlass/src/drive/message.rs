@@ -58,7 +58,7 @@ pub(crate) enum Message {
     /// The directory of a pod was made or removed, or could not be.
     DirectoryDone(PodUid, Result<(), Failure>),
     /// What was to be done about the volume of a claim was done, or failed.
-    ClaimWorked(Reference, Worked),
+    ClaimWorked(Reference, Box<Worked>),
 
     /// Somebody waits for a pod.
     WaitBegan { waiter: WaiterId, pod: PodUid, goal: Goal, within: Option<Duration>, answer: Waiter },

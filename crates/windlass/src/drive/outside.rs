@@ -77,7 +77,7 @@ impl Outside {
 
     /// What work that begins owes the drive.
     pub(super) fn owe(&self, owed: Owed) -> Answer {
-        Answer { inbox: self.inbox.clone(), locks: Some(self.locks.clone()), owed: Some(owed) }
+        Answer { inbox: self.inbox.clone(), locks: Some(self.locks.clone()), owed: Some(owed), given: None }
     }
 }
 
@@ -88,8 +88,6 @@ pub(super) enum Owed {
     Disk,
     /// What was to be done for a claim, and what was noted of it before.
     Claim(Reference, Box<Worked>),
-    /// Nothing any more: the answer was given.
-    Given(Message),
 }
 
 /// The message that some work owes the drive. It is sent whatever becomes of the work: an operation without an end would hold
@@ -99,27 +97,30 @@ pub(super) struct Answer {
     /// As long as the work goes on, no other node begins to work here.
     locks: Option<Locks>,
     owed: Option<Owed>,
+    given: Option<Message>,
 }
 
 impl Answer {
     /// The work is done, and this came of it.
     pub(super) fn give(mut self, message: Message) {
-        self.owed = Some(Owed::Given(message));
+        self.given = Some(message);
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
         drop(self.locks.take());
-        let Some(owed) = self.owed.take() else { return };
-        // After a stop nobody listens, and nothing is to be done.
-        let _ = self.inbox.send(match owed {
-            Owed::Given(message) => message,
+        let broken = |owed| match owed {
             Owed::Operation(id) => Message::OperationEnded(id, Ended::broke_off()),
             Owed::Directory(pod) => Message::DirectoryDone(pod, Err(broke_off())),
             Owed::Disk => Message::DiskRead(Err(broke_off())),
-            Owed::Claim(claim, worked) => Message::ClaimWorked(claim, *worked),
-        });
+            Owed::Claim(claim, worked) => Message::ClaimWorked(claim, worked),
+        };
+        let message = self.given.take().or_else(|| self.owed.take().map(broken));
+        // After a stop nobody listens, and nothing is to be done.
+        if let Some(message) = message {
+            let _ = self.inbox.send(message);
+        }
     }
 }
 

@@ -604,7 +604,7 @@ impl Drive {
         let lane = Lane::wide(&format!("provision/{driver}"), CALLS, CALLS_MOST);
         let started = self.outside.workers.run(&lane, move || {
             let end = work(&executor, &store);
-            answer.give(Message::ClaimWorked(claim, Worked { what, end }));
+            answer.give(Message::ClaimWorked(claim, Box::new(Worked { what, end })));
         });
         // Without any thread it is tried again with the next change.
         if started.is_ok() {
