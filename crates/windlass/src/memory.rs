@@ -356,6 +356,12 @@ impl Memory {
         of_kind.filter_map(|(at, it)| if let Object::Claim(it) = &it.object { Some((at, it)) } else { None })
     }
 
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = &Arc<PersistentVolume>> {
+        let from = self.objects.range(Reference::new(Kind::Volume, "", "")..);
+        let of_kind = from.take_while(|(reference, _)| reference.kind() == Kind::Volume);
+        of_kind.filter_map(|(_, it)| if let Object::Volume(it) = &it.object { Some(it) } else { None })
+    }
+
     /// The objects that a pod uses or waits for.
     pub(crate) fn uses(&self, pod: &PodUid) -> &[ObjectName] {
         self.dependents.objects.get(pod).map_or(&[], |it| it)

@@ -332,6 +332,16 @@ pub enum ClaimRefusal {
         /// The pods that have it, or may have it.
         pods: Vec<String>,
     },
+    /// Another persistent volume is the same volume of the driver.
+    #[error("volume {volume} of claim {claim} is also the PersistentVolume {other}: remove that first")]
+    Named {
+        /// `namespace/name`.
+        claim: String,
+        /// The volume.
+        volume: String,
+        /// The other.
+        other: String,
+    },
     /// Whether the claim is there is not known.
     #[error(
         "not all manifests could be read as they are now, so whether claim {claim} is there is not known: mend them first"

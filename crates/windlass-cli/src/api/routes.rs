@@ -262,6 +262,7 @@ async fn delete_claim(_: MayChange, place: Place, _: Plain, State(api): State<Ap
             ClaimRefusal::Unknown { .. } => Status::not_found(text),
             ClaimRefusal::StillThere { .. }
             | ClaimRefusal::InUse { .. }
+            | ClaimRefusal::Named { .. }
             | ClaimRefusal::SourceIncomplete { .. }
             | ClaimRefusal::Busy { .. } => Status::conflict(text),
             ClaimRefusal::Ended(ended) => ended.into(),

@@ -179,6 +179,9 @@ impl Drive {
             let pods = used.mounts.iter().map(|it| name(&it.pod)).collect();
             return Err(ClaimRefusal::InUse { claim: title(), volume: volume.unwrap_or_default(), pods });
         }
+        if let Some(other) = self.naming(noted) {
+            return Err(ClaimRefusal::Named { claim: title(), volume: volume.unwrap_or_default(), other });
+        }
         if noted.volume.is_some() && !noted.is_deleted_with_claim() {
             if entry.is_running {
                 return Err(ClaimRefusal::Busy { claim: title() });
@@ -215,6 +218,7 @@ fn phase(there: Option<&api::PersistentVolumeClaim>, entry: Option<&Entry>) -> C
         }
         (_, Some(Code::ProvisioningFailed | Code::DeletionFailed)) => ClaimPhase::Failed,
         (Some(_), _) => ClaimPhase::Pending,
+        (None, Some(Code::VolumeKept)) => ClaimPhase::Kept,
         (None, Some(Code::DeletingVolume)) => ClaimPhase::Deleting,
         (None, Some(Code::DeletePending)) => ClaimPhase::DeletePending,
         (None, _) => match entry.and_then(|it| it.noted.as_ref()).is_some_and(Provision::is_doomed) {

@@ -25,6 +25,7 @@ impl Drive {
                     self.claim_has_changed(&Reference::new(Kind::Claim, namespace, name));
                 }
                 self.put(Object::Volume(volume));
+                self.look_at_kept();
             }
             other => self.put(other),
         }
@@ -52,9 +53,13 @@ impl Drive {
         let pods = self.wishes.memory_mut().remove(reference);
         self.apply_all(pods);
         self.tell(Event::ObjectChanged(reference.into()));
-        if reference.kind() == Kind::Claim {
-            self.claim_has_changed(reference);
-            self.claim_is_gone(reference);
+        match reference.kind() {
+            Kind::Claim => {
+                self.claim_has_changed(reference);
+                self.claim_is_gone(reference);
+            }
+            Kind::Volume => self.look_at_kept(),
+            _ => {}
         }
     }
 

@@ -195,6 +195,10 @@ impl Drive {
         self.volumes_were_let_go([volume]);
         if let (Place::Publish(volume, pod), true) = (&place, is_gone) {
             self.volume_outlives_pod(volume, pod);
+            // What it had may have kept another from being made for its claim.
+            if let Some(pod) = self.pod(pod) {
+                self.claims_are_used(&pod);
+            }
         }
         self.look_after(volume);
         if let Place::Publish(_, pod) = &place

@@ -66,7 +66,7 @@ impl Drive {
                 self.start.completed.remove(source);
                 // What it does not say any more may be there all the same.
                 self.wishes.memory_mut().begin_partial();
-                self.claims_are_complete(false);
+                self.claims_are_incomplete();
                 self.tell(Event::SourceLost { source: source.clone(), text: text.clone() });
                 self.outside.say(Change::SourceLost { source: source.clone(), text });
             }
@@ -309,7 +309,9 @@ impl Drive {
         let Completed { version, orphan_delay } = completed;
         let (source, containers) = (source.clone(), Containers::Stopped);
         self.tell(Event::SourceComplete { source, version, containers, orphan_delay });
-        self.claims_are_complete(all);
+        if all {
+            self.claims_are_complete(orphan_delay);
+        }
     }
 
     pub(super) fn apply_all(&mut self, pods: impl IntoIterator<Item = PodUid>) {

@@ -63,6 +63,8 @@ pub(crate) struct Provisions {
     pub(super) refused_growth: HashMap<VolumeId, Reason>,
     /// How long the volume of a claim that went stays.
     delete_delay: Duration,
+    /// How long it stays at least, if that was seen by an earlier life.
+    orphan_delay: Duration,
     /// Whether what earlier lives noted is known: before that nothing is made.
     is_read: bool,
     /// Whether all claims there are have been given: before that nothing is deleted.
@@ -83,6 +85,8 @@ pub(super) struct Entry {
     pub(super) is_running: bool,
     /// The claim was seen to go.
     pub(super) departure: Option<Departure>,
+    /// That was in an earlier life, and not all claims have been given in this one.
+    is_recalled: bool,
     /// When its volume is deleted for that, also as it was first told.
     pub(super) due: Option<(Time, jiff::Timestamp)>,
     /// This node has grown the volume, which is not noted yet.
@@ -105,6 +109,7 @@ impl Entry {
             noted: None,
             is_running: false,
             departure: None,
+            is_recalled: false,
             due: None,
             has_grown: false,
             failures: 0,
@@ -183,6 +188,7 @@ impl Provisions {
             volumes: HashMap::new(),
             refused_growth: HashMap::new(),
             delete_delay,
+            orphan_delay: Duration::ZERO,
             is_read: false,
             is_complete: false,
             is_doubted: false,
@@ -225,17 +231,42 @@ impl Drive {
                     let remaining = departure.as_ref().map(|it| it.remaining(&moment));
                     entry.due = remaining.map(|it| (now + it, moment.after(it)));
                     entry.departure = departure;
+                    entry.is_recalled = true;
                 }
             }
             self.show_claim(&claim);
         }
         self.provisions.is_read = true;
+        if self.provisions.is_complete {
+            self.spare_recalled();
+        }
         self.look_at_claims(|_| true);
     }
 
-    /// All claims there are have been given, or it is not known any more whether they have.
-    pub(super) fn claims_are_complete(&mut self, is_complete: bool) {
-        self.provisions.is_complete = is_complete;
+    /// All claims there are have been given. One that earlier lives saw go may have come back while nobody looked, and be
+    /// missing by accident now, as any pod: its volume stays for at least as long as those do (I-1, I-15).
+    pub(super) fn claims_are_complete(&mut self, orphan_delay: Duration) {
+        self.provisions.is_complete = true;
+        self.provisions.orphan_delay = self.provisions.orphan_delay.max(orphan_delay);
+        self.spare_recalled();
+        self.look_at_claims(|_| true);
+    }
+
+    fn spare_recalled(&mut self) {
+        let (delay, moment) = (self.provisions.orphan_delay, Moment::now(&self.outside.executor.boot));
+        let soonest = self.now() + delay;
+        for entry in self.provisions.claims.values_mut().filter(|it| it.is_recalled) {
+            let is_hasty = entry.due.is_some_and(|(due, _)| due < soonest);
+            if is_hasty && entry.departure.as_ref().is_some_and(|it| !it.is_ordered()) {
+                entry.due = Some((soonest, moment.after(delay)));
+            }
+            entry.is_recalled = false;
+        }
+    }
+
+    /// It is not known any more whether all claims there are have been given.
+    pub(super) fn claims_are_incomplete(&mut self) {
+        self.provisions.is_complete = false;
         self.look_at_claims(|_| true);
     }
 
@@ -345,13 +376,11 @@ impl Drive {
         }
         let entry = self.provisions.claims.entry(claim.clone()).or_insert_with(|| Entry::new(now));
         let is_back = entry.departure.take().is_some();
+        entry.is_recalled = false;
         entry.given = Some(given);
         entry.due = None;
         // It does not go any more; what it is instead is said below.
         entry.stand = entry.stand.take().filter(|_| !is_back);
-        if is_back && entry.noted.as_ref().is_some_and(|it| !it.is_doomed()) {
-            self.tell_claim(&claim, Tone::Normal, "DeleteCancelled", "the claim is back, and its volume stays".into());
-        }
         self.show_claim(&claim);
         self.look_at_claim(&claim);
     }
@@ -391,6 +420,7 @@ impl Drive {
             not_before: entry.not_before,
             is_complete: self.provisions.is_complete && !self.provisions.is_doubted,
             is_in_use: volume.is_some_and(|it| self.engine.view_volume(&it).is_some()),
+            is_named: entry.given.is_none() && entry.noted.as_ref().is_some_and(|it| self.naming(it).is_some()),
         };
         let (next, given, noted) = (next(&facts), entry.given.clone(), entry.noted.clone());
         match (next, given, noted) {
@@ -432,6 +462,11 @@ impl Drive {
                 let text = format!("{volume} is kept, as its class says (reclaimPolicy: Retain)");
                 self.stand(claim, Code::VolumeKept, &text, WaitsOn::Nothing);
             }
+            Next::Keep(Kept::Named) => {
+                let other = noted.and_then(|it| self.naming(it)).unwrap_or_default();
+                let text = format!("{volume} is kept: the PersistentVolume {other} is the same volume of the driver");
+                self.stand(claim, Code::VolumeKept, &text, WaitsOn::Nothing);
+            }
             Next::Keep(Kept::NamesAnother) => {
                 let text = format!("{volume} was made for the claim and is kept: the claim names another volume");
                 self.stand(claim, Code::VolumeKept, &text, WaitsOn::Nothing);
@@ -455,6 +490,23 @@ impl Drive {
         let is_silent = |it: &SourceView| !it.complete || it.doubt.is_some();
         let silent = self.engine.sources().into_iter().find(is_silent);
         silent.map_or(WaitsOn::Nothing, |it| WaitsOn::Source(it.name))
+    }
+
+    /// The persistent volume that is the same volume of the driver as this node has made, if there is one besides.
+    pub(super) fn naming(&self, noted: &Provision) -> Option<String> {
+        let made = noted.volume.as_ref()?;
+        let source = made.spec.as_ref()?.csi.as_ref()?;
+        let is_same = |it: &&Arc<PersistentVolume>| {
+            let csi = it.spec.as_ref().and_then(|it| it.csi.as_ref());
+            it.metadata.name != made.metadata.name
+                && csi.is_some_and(|it| it.driver == source.driver && it.volume_handle == source.volume_handle)
+        };
+        self.wishes.memory().volumes().find(is_same).and_then(|it| it.metadata.name.clone())
+    }
+
+    /// A persistent volume came or went, which may be the same volume of a driver as this node has made.
+    pub(super) fn look_at_kept(&mut self) {
+        self.look_at_claims(|it| it.given.is_none());
     }
 
     /// Says when the volume of a claim that is gone is deleted, and how to stop that (I-15).
@@ -553,9 +605,33 @@ impl Drive {
         let registered = drivers.get(&class.provisioner).map_err(|failure| {
             (Code::DriverMissing, failure.text, WaitsOn::Driver(class.provisioner.as_str().into()))
         })?;
+        if let Some((pod, volume)) = self.forgotten(&class.provisioner, &memory.users(claim)) {
+            let text = format!(
+                "pod {pod} has a volume of the driver here that nobody names, {volume}: it may be the claim's, and what was \
+                 noted of it may be lost. Bring the notes back (`provisions` in the state directory), or let the volume go: \
+                 windlass delete pod {pod} --orphaned-volumes"
+            );
+            return Err((Code::ProvisioningFailed, text, WaitsOn::Nothing));
+        }
         let mut number = [0; 16];
         crate::node::random(&mut number);
         Ok(Provision::new(number, given, &class, registered.info.topology, jiff::Timestamp::now()))
+    }
+
+    /// A volume of a driver that one of these pods has and does not name: another must not be made in its place while it may
+    /// be what the pod's claim had (I-10).
+    fn forgotten(&self, driver: &str, pods: &[PodUid]) -> Option<(String, VolumeId)> {
+        pods.iter().find_map(|uid| {
+            let detail = self.engine.view_pod(uid)?;
+            let nameless = detail.volumes.iter().filter(|it| it.name.is_none()).filter_map(|it| it.volume.as_ref());
+            let mut ids = nameless.map(|it| &it.id);
+            let is_meant = |it: &&VolumeId| {
+                let is_known = self.provisions.volumes.contains_key(*it);
+                !is_known && self.engine.driver_of(it).is_some_and(|it| it.as_str() == driver)
+            };
+            let found = ids.find(is_meant)?.clone();
+            Some((detail.pod.name.to_string(), found))
+        })
     }
 
     /// A volume whose claim is gone, and whose time has come.
@@ -630,6 +706,9 @@ impl Drive {
                 if what != Work::Note {
                     entry.told = None;
                 }
+                let is_back = |it: &Provision| it.departure.is_some() && !it.is_doomed();
+                let is_back = entry.noted.as_ref().is_some_and(is_back)
+                    && noted.as_ref().is_some_and(|it| it.departure.is_none());
                 let had = entry.noted.as_ref().and_then(|it| it.volume.clone());
                 let has = noted.as_ref().and_then(|it| it.volume.clone());
                 let size = noted.as_ref().and_then(Provision::size).unwrap_or_default();
@@ -666,6 +745,11 @@ impl Drive {
                     (Some(_), Some(_)) if what == Work::Grow => {
                         let text = format!("its volume has {size} bytes");
                         self.tell_claim(claim, Tone::Normal, "VolumeResizeSuccessful", text);
+                    }
+                    // Only now: what is on disk would have it deleted after a restart.
+                    (Some(_), Some(_)) if is_back => {
+                        let text = "the claim is back, and its volume stays".into();
+                        self.tell_claim(claim, Tone::Normal, "DeleteCancelled", text);
                     }
                     (Some(_), Some(_)) | (None, None) => {}
                 }

@@ -64,6 +64,11 @@ impl Departure {
         }
     }
 
+    /// Somebody said that the volume is to go, and that nothing is to be waited for.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.delay_milliseconds == 0
+    }
+
     /// How long the volume still stays.
     pub(crate) fn remaining(&self, now: &Moment) -> Duration {
         let delay = Duration::from_millis(self.delay_milliseconds);

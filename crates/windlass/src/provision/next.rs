@@ -26,6 +26,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) is_complete: bool,
     /// Something on this node has the volume, or may have it.
     pub(crate) is_in_use: bool,
+    /// A persistent volume names it that somebody else made.
+    pub(crate) is_named: bool,
 }
 
 /// What is to be done.
@@ -66,6 +68,8 @@ pub(crate) enum Kept {
     Retained,
     /// The claim names another volume.
     NamesAnother,
+    /// Another persistent volume is the same volume of the driver.
+    Named,
 }
 
 /// Decides.
@@ -91,6 +95,7 @@ pub(crate) fn next(facts: &Facts<'_>) -> Next {
         (Some(_), Some(_)) => Next::Keep(Kept::NamesAnother),
         (None, Some(_)) if !facts.is_complete => Next::Unknown,
         (None, Some(noted)) if noted.volume.is_some() && !noted.is_deleted_with_claim() => Next::Keep(Kept::Retained),
+        (None, Some(_)) if facts.is_named => Next::Keep(Kept::Named),
         (None, Some(_)) => match (facts.departure, facts.due) {
             (Some(_), Some(due)) if due > facts.now => Next::Count(due),
             (Some(_), Some(_)) => delete(facts),
@@ -166,6 +171,7 @@ mod tests {
             not_before: None,
             is_complete: true,
             is_in_use: false,
+            is_named: false,
         }
     }
 
@@ -194,6 +200,7 @@ mod tests {
         assert_eq!(next(&Facts { due: Some(Time(1001)), ..seen }), Next::Count(Time(1001)));
         assert_eq!(next(&Facts { is_complete: false, ..seen }), Next::Unknown);
         assert_eq!(next(&Facts { is_in_use: true, ..seen }), Next::LetGo);
+        assert_eq!(next(&Facts { is_named: true, ..seen }), Next::Keep(Kept::Named));
         assert_eq!(next(&Facts { not_before: Some(Time(1001)), ..seen }), Next::BackOff);
         assert_eq!(next(&facts(None, Some(&made))), Next::Keep(Kept::NotSeen));
     }

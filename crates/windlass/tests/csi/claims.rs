@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
-    api::{core::v1::PersistentVolumeClaim, storage::v1::StorageClass},
+    api::{
+        core::v1::{PersistentVolume, PersistentVolumeClaim},
+        storage::v1::StorageClass,
+    },
     serde_json::{Value, json},
 };
 use libtest_mimic::Trial;
 use windlass::{
     Node,
     node::{Change, ClaimRefusal, Deleted},
+    objects::{Kind, Reference},
     tell::Tone,
     view::{Claim, ClaimPhase},
 };
@@ -40,7 +44,10 @@ tests! {
     a_volume_grows_by_its_node_alone,
     a_volume_that_its_controller_grew_alone_shows_its_size,
     a_volume_whose_claim_went_is_deleted_at_once_if_somebody_says_so,
+    a_volume_that_another_persistent_volume_names_is_not_deleted,
+    a_volume_whose_claim_an_earlier_life_saw_go_stays_as_long_as_orphans_do,
     a_volume_whose_claim_was_not_seen_to_go_is_listed_and_told_of_once,
+    a_volume_whose_notes_are_lost_is_not_replaced_by_another,
     claims_without_a_controller_say_so,
     claims_without_pods_are_listed,
     the_time_until_a_volume_is_deleted_counts_on_over_a_restart,
@@ -167,6 +174,96 @@ fn the_time_until_a_volume_is_deleted_counts_on_over_a_restart(host: &Host) {
     until_phase(&node, ClaimPhase::Kept);
     assert_eq!(memory.calls(), ["CreateVolume"]);
     assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+}
+
+/// I-1, I-15: it may have come back while nobody looked, and be missing by accident now.
+fn a_volume_whose_claim_an_earlier_life_saw_go_stays_as_long_as_orphans_do(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = patient(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    until_phase(&node, ClaimPhase::Bound);
+    node.remove_object(&reference());
+    until_phase(&node, ClaimPhase::DeletePending);
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+
+    let node = start(host);
+    let before = Timestamp::now();
+    node.test().complete_holding(2 * LONG);
+    let is_spared = |it: Option<&Claim>| {
+        let at = it.and_then(|it| it.status.delete_at);
+        at.is_some_and(|it| it.duration_since(before) > SignedDuration::from_secs(1100))
+    };
+    until_shown(&node, "spared", is_spared);
+    assert!(!memory.calls().contains(&"DeleteVolume"));
+    // Whoever says that it goes need not wait.
+    let changes = node.changes();
+    run(node.delete_claim("default", "claim")).expect("nothing has it");
+    until(changes, "was deleted");
+    host.end(node);
+}
+
+/// I-15: whatever its own claim says, it is somebody's.
+fn a_volume_that_another_persistent_volume_names_is_not_deleted(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = start(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    let bound = until_phase(&node, ClaimPhase::Bound).status;
+    let (driver, handle) = (bound.driver.unwrap(), bound.volume_handle.unwrap());
+    let mine = json!({
+        "metadata": {"name": "mine"},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "csi": {"driver": driver, "volumeHandle": handle},
+        },
+    });
+    node.update_object(of::<PersistentVolume>(&mine));
+    node.remove_object(&reference());
+    let kept = until_phase(&node, ClaimPhase::Kept).status;
+    assert!(kept.reasons.last().unwrap().message.contains("the PersistentVolume mine is the same volume"), "{kept:#?}");
+    let refused = run(node.delete_claim("default", "claim"));
+    assert!(matches!(refused, Err(ClaimRefusal::Named { other, .. }) if other == "mine"));
+    assert_eq!(memory.calls(), ["CreateVolume"]);
+    let changes = node.changes();
+    node.remove_object(&Reference::new(Kind::Volume, "", "mine"));
+    until(changes, "was deleted");
+    host.end(node);
+}
+
+/// I-10: another, empty one in its place would look as if all were well.
+fn a_volume_whose_notes_are_lost_is_not_replaced_by_another(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = start(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    node.add_pod(pod()).unwrap();
+    run(node.ready(&uid())).unwrap();
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+    let state = host.path("node").join("windlass");
+    std::fs::rename(&state, host.path("elsewhere")).unwrap();
+
+    let node = start(host);
+    node.add_pod(pod()).unwrap();
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.test().complete_holding(LONG);
+    explained(&node, "has a volume of the driver here that nobody names");
+    assert_eq!(memory.calls().iter().filter(|it| **it == "CreateVolume").count(), 1);
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+    // Once they are back, all is as before.
+    std::fs::remove_dir_all(&state).unwrap();
+    std::fs::rename(host.path("elsewhere"), &state).unwrap();
+    let node = start(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.add_pod(pod()).unwrap();
+    node.complete();
+    run(node.ready(&uid())).unwrap();
+    node.remove_pod(&uid());
+    delete(&node);
+    host.end(node);
 }
 
 fn a_volume_whose_claim_went_is_deleted_at_once_if_somebody_says_so(host: &Host) {
