@@ -50,6 +50,105 @@ pub enum WaitsOn {
     Disk,
 }
 
+/// How much a state needs somebody's attention, from none to most. The one classification of codes: colors, the log and the
+/// API follow it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Urgency {
+    /// It is as it should be.
+    Settled,
+    /// It is being done, or its turn comes by itself.
+    Working,
+    /// It waits for something that has to happen first, and that is nobody's fault.
+    Waiting,
+    /// It fails, or needs a person.
+    Trouble,
+}
+
+impl Urgency {
+    /// The stable name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Settled => "Settled",
+            Self::Working => "Working",
+            Self::Waiting => "Waiting",
+            Self::Trouble => "Trouble",
+        }
+    }
+}
+
+impl Code {
+    /// How much it needs somebody's attention.
+    pub fn urgency(self) -> Urgency {
+        match self {
+            Self::Mounted | Self::Idle => Urgency::Settled,
+            Self::Attaching
+            | Self::Staging
+            | Self::Publishing
+            | Self::Refreshing
+            | Self::Expanding
+            | Self::Unpublishing
+            | Self::Unstaging
+            | Self::Detaching
+            | Self::Queued
+            | Self::VolumeBusy
+            | Self::NotStaged
+            | Self::NotAttached
+            | Self::DiskNotRead
+            | Self::SourceIncomplete
+            | Self::AttachmentsUnknown
+            | Self::StillInPods
+            | Self::NotReported => Urgency::Working,
+            Self::WaitingForAttacher
+            | Self::OtherPod
+            | Self::LabelMismatch
+            | Self::NotInManifests
+            | Self::PodStopping
+            | Self::Uncertain
+            | Self::WaitsForFirstPod
+            | Self::Provisioning
+            | Self::DeletePending
+            | Self::DeletingVolume
+            | Self::Resizing
+            | Self::ExpansionPending => Urgency::Waiting,
+            Self::Hung
+            | Self::BackingOff
+            | Self::Failed
+            | Self::ObjectMissing
+            | Self::DriverMissing
+            | Self::DriverUnreachable
+            | Self::NoSpace
+            | Self::ReadOnlyFileSystem
+            | Self::HeldOpen
+            | Self::FileSystemBroken
+            | Self::NotPermitted
+            | Self::HostPathUnusable
+            | Self::InTheWay
+            | Self::TokenMissing
+            | Self::AbilityMissing
+            | Self::InputInvalid
+            | Self::DriverLied
+            | Self::AttachFailed
+            | Self::AttachLimit
+            | Self::AttachmentLost
+            | Self::LabelConflict
+            | Self::IdentityChanged
+            | Self::LookupFailed
+            | Self::ClassMissing
+            | Self::ControllerMissing
+            | Self::ProvisioningFailed
+            | Self::DeletionFailed
+            | Self::VolumeKept
+            | Self::ResizeFailed
+            | Self::Invalid
+            | Self::OtherNode
+            | Self::ManifestConflict
+            | Self::MountVanished
+            | Self::MountReplaced
+            | Self::ContentLost => Urgency::Trouble,
+        }
+    }
+}
+
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident = $text:literal, $remedy:literal;)*) => {
         /// How a volume, or a pod's mount of it, stands. The texts of [`Code::as_str`] are stable.

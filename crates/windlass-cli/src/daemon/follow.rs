@@ -18,7 +18,7 @@ use windlass::{
 use windlass_core::{
     ids::{PodUid, VolumeId},
     notice::Verdict,
-    reason::Code,
+    reason::{Code, Urgency},
 };
 
 use crate::output::plain;
@@ -364,26 +364,5 @@ impl Follower {
 
 /// Whether something has to happen before a volume that stands so is settled. Otherwise it is, or will be in a moment.
 fn is_waiting(code: Code) -> bool {
-    !matches!(
-        code,
-        Code::Mounted
-            | Code::Idle
-            | Code::Attaching
-            | Code::Staging
-            | Code::Publishing
-            | Code::Refreshing
-            | Code::Expanding
-            | Code::Unpublishing
-            | Code::Unstaging
-            | Code::Detaching
-            | Code::Queued
-            | Code::VolumeBusy
-            | Code::NotStaged
-            | Code::NotAttached
-            | Code::DiskNotRead
-            | Code::SourceIncomplete
-            | Code::AttachmentsUnknown
-            | Code::StillInPods
-            | Code::NotReported
-    )
+    code.urgency() >= Urgency::Waiting
 }

@@ -5,7 +5,7 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use windlass_core::reason::Code;
+use windlass_core::reason::{Code, Urgency};
 
 use crate::args::{Color, Look};
 
@@ -28,72 +28,10 @@ impl Tone {
     pub(crate) fn of(code: &str) -> Self {
         // A code of a newer daemon is not known here.
         let Some(code) = Code::ALL.iter().find(|it| it.as_str() == code) else { return Self::Waiting };
-        match code {
-            Code::Mounted | Code::Idle => Self::Good,
-            Code::Attaching
-            | Code::Staging
-            | Code::Publishing
-            | Code::Refreshing
-            | Code::Expanding
-            | Code::Unpublishing
-            | Code::Unstaging
-            | Code::Detaching
-            | Code::Queued
-            | Code::NotAttached
-            | Code::NotStaged
-            | Code::VolumeBusy
-            | Code::NotReported
-            | Code::WaitingForAttacher
-            | Code::OtherPod
-            | Code::StillInPods
-            | Code::LabelMismatch
-            | Code::SourceIncomplete
-            | Code::NotInManifests
-            | Code::DiskNotRead
-            | Code::AttachmentsUnknown
-            | Code::PodStopping
-            | Code::Uncertain
-            | Code::WaitsForFirstPod
-            | Code::Provisioning
-            | Code::DeletePending
-            | Code::DeletingVolume
-            | Code::Resizing
-            | Code::ExpansionPending => Self::Waiting,
-            Code::Hung
-            | Code::BackingOff
-            | Code::Failed
-            | Code::ObjectMissing
-            | Code::DriverMissing
-            | Code::DriverUnreachable
-            | Code::NoSpace
-            | Code::ReadOnlyFileSystem
-            | Code::HeldOpen
-            | Code::FileSystemBroken
-            | Code::NotPermitted
-            | Code::HostPathUnusable
-            | Code::InTheWay
-            | Code::TokenMissing
-            | Code::AbilityMissing
-            | Code::InputInvalid
-            | Code::DriverLied
-            | Code::AttachFailed
-            | Code::AttachLimit
-            | Code::AttachmentLost
-            | Code::LabelConflict
-            | Code::IdentityChanged
-            | Code::LookupFailed
-            | Code::ClassMissing
-            | Code::ControllerMissing
-            | Code::ProvisioningFailed
-            | Code::DeletionFailed
-            | Code::VolumeKept
-            | Code::ResizeFailed
-            | Code::Invalid
-            | Code::OtherNode
-            | Code::ManifestConflict
-            | Code::MountVanished
-            | Code::MountReplaced
-            | Code::ContentLost => Self::Bad,
+        match code.urgency() {
+            Urgency::Settled => Self::Good,
+            Urgency::Working | Urgency::Waiting => Self::Waiting,
+            Urgency::Trouble => Self::Bad,
         }
     }
 
