@@ -213,6 +213,11 @@ impl Engine {
         self.oddities.latest().collect()
     }
 
+    /// The next thing that made no sense and was not taken yet, if there is one.
+    pub fn next_oddity(&mut self) -> Option<(Oddity, String)> {
+        self.oddities.next()
+    }
+
     pub(crate) fn odd(&mut self, oddity: Oddity, text: String) {
         self.oddities.note(oddity, text);
     }

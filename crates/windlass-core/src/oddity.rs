@@ -66,6 +66,8 @@ const KEPT: usize = 64;
 pub(crate) struct Oddities {
     counts: [u64; Oddity::ALL.len()],
     latest: VecDeque<(Oddity, String)>,
+    /// How many of the latest have not been told.
+    untold: usize,
 }
 
 impl Oddities {
@@ -75,6 +77,14 @@ impl Oddities {
             self.latest.pop_front();
         }
         self.latest.push_back((oddity, text));
+        self.untold = (self.untold + 1).min(KEPT);
+    }
+
+    /// The oldest that has not been told.
+    pub(crate) fn next(&mut self) -> Option<(Oddity, String)> {
+        let index = self.latest.len().checked_sub(self.untold).filter(|_| self.untold > 0)?;
+        self.untold -= 1;
+        self.latest.get(index).cloned()
     }
 
     pub(crate) fn counts(&self) -> impl Iterator<Item = (Oddity, u64)> {

@@ -264,6 +264,8 @@ impl Drive {
                 }
             } else if let Some(notice) = self.engine.next_notice() {
                 self.pass_on(notice);
+            } else if let Some((oddity, text)) = self.engine.next_oddity() {
+                self.outside.say(Change::Oddity { oddity, text: text.into() });
             } else if let Some(pod) = self.wishes.fresh.pop() {
                 self.make_directory(pod);
             } else {

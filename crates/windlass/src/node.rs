@@ -19,9 +19,10 @@ use tokio::sync::{broadcast, oneshot, watch};
 use windlass_core::{
     answer::{self, InUse, PodStatus},
     event::{Goal, Place},
-    ids::{DriverName, OuterName, PodUid, SourceName, VolumeId, WaiterId},
+    ids::{DriverName, OperationId, OuterName, PluginName, PodUid, SourceName, VolumeId, WaiterId},
     notice::Verdict,
-    operation::Proof,
+    oddity::Oddity,
+    operation::{self, Proof},
     reason::{Code, Reason},
     snapshot::{Snapshot, SourceView},
     spec,
@@ -288,8 +289,52 @@ pub enum Change {
         /// Why.
         text: Arc<str>,
     },
+    /// An operation came to its end.
+    OperationEnded(Arc<OperationReport>),
+    /// Something was told that makes no sense, and had no effect. Whoever told it has a defect.
+    Oddity {
+        /// What kind of nonsense.
+        oddity: Oddity,
+        /// What it was.
+        text: Arc<str>,
+    },
     /// The listener was too slow, and this many changes are lost to it.
     Missed(u64),
+}
+
+/// An operation that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OperationReport {
+    /// Its number.
+    pub id: OperationId,
+    /// What it was.
+    pub kind: operation::Kind,
+    /// The volume's type.
+    pub plugin: PluginName,
+    /// The volume's CSI driver, if it has one.
+    pub driver: Option<DriverName>,
+    /// The volume.
+    pub volume: VolumeId,
+    /// The pod, if it is about a pod's mount.
+    pub pod: Option<PodUid>,
+    /// How it ended.
+    pub ending: Ending,
+    /// How long it waited for its turn.
+    pub queued: Duration,
+    /// How long it took after that.
+    pub took: Duration,
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It was done.
+    Done,
+    /// It was refused, and nothing was left behind.
+    Refused,
+    /// Something may be left behind.
+    Unknown,
 }
 
 /// What becomes of the volume of a claim that is deleted.

@@ -228,6 +228,8 @@ impl Touched {
             | Change::DriverRefused { .. }
             | Change::Claim { .. }
             | Change::SourceLost { .. }
+            | Change::OperationEnded(_)
+            | Change::Oddity { .. }
             | Change::PodOfTwoSources { .. }
             | Change::Damaged { .. }
             | Change::DiskUnreadable { .. } => {}

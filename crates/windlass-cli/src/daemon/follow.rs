@@ -218,6 +218,21 @@ impl Follower {
                 let title = self.title(&pod);
                 tracing::warn!(pod = &*title, "{source} speaks of a pod that {owner} has, which is not heard");
             }
+            Change::OperationEnded(report) => {
+                let pod = report.pod.as_ref().map(|it| self.title(it));
+                tracing::debug!(
+                    operation = report.id.0,
+                    kind = %report.kind,
+                    volume = report.volume.as_str(),
+                    pod = pod.as_deref(),
+                    plugin = report.plugin.as_str(),
+                    queued = ?report.queued,
+                    took = ?report.took,
+                    "an operation ended: {:?}",
+                    report.ending
+                );
+            }
+            Change::Oddity { oddity, text } => tracing::warn!("makes no sense ({oddity:?}): {}", plain(&text)),
             Change::Synced => {
                 self.transitions.synced();
                 tracing::info!("what was on disk is known");

@@ -3,13 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use windlass_core::{
     Event, Operation,
     event::Place,
-    ids::{DriverName, OperationId, PodUid},
+    ids::{DriverName, OperationId, PluginName, PodUid},
     operation::{Action, Cause, Done, Earlier, Kind as ActionKind, Outcome, Proof, Trouble},
 };
 use windlass_linux::{
@@ -27,6 +27,7 @@ use super::{
 use crate::{
     csi::DriverSettings,
     executor::{Ended, Job, Together},
+    node::{Change, Ending, OperationReport},
     plugin::{self, Made, Want},
     task,
     under_way::UnderWay,
@@ -57,12 +58,42 @@ pub(super) struct Operations {
 /// An operation that has not ended.
 pub(super) struct Running {
     pub(super) place: Place,
+    kind: ActionKind,
+    plugin: PluginName,
+    given_out: Instant,
+    pub(super) began: Option<Instant>,
     /// The CSI driver whose volume it is about.
     pub(super) driver: Option<DriverName>,
     pub(super) lane: Lane,
     /// Its number in the lane.
     pub(super) ticket: u64,
     pub(super) turn: Turn,
+}
+
+impl Running {
+    /// What there is to tell of it once it has ended.
+    fn report(&self, id: OperationId, outcome: &Outcome) -> Arc<OperationReport> {
+        let (now, began) = (Instant::now(), self.began);
+        let (volume, pod) = match &self.place {
+            Place::Stage(volume) => (volume, None),
+            Place::Publish(volume, pod) => (volume, Some(pod)),
+        };
+        Arc::new(OperationReport {
+            id,
+            kind: self.kind,
+            plugin: self.plugin.clone(),
+            driver: self.driver.clone(),
+            volume: volume.clone(),
+            pod: pod.cloned(),
+            ending: match outcome {
+                Outcome::Done(_) => Ending::Done,
+                Outcome::Refused(_) => Ending::Refused,
+                Outcome::Unknown(_) => Ending::Unknown,
+            },
+            queued: began.unwrap_or(now).saturating_duration_since(self.given_out),
+            took: began.map_or(Duration::ZERO, |it| now.saturating_duration_since(it)),
+        })
+    }
 }
 
 impl Operations {
@@ -137,8 +168,17 @@ impl Drive {
         if !self.operations.obstacles.is_empty() {
             self.operations.obstacles.retain(|_, it| *it != place);
         }
-        let turn = Turn::Waits;
-        let running = Running { place: place.clone(), driver: driver.clone(), lane: lane.clone(), ticket, turn };
+        let running = Running {
+            place: place.clone(),
+            kind: operation.action.kind(),
+            plugin: operation.spec.plugin.clone(),
+            given_out: Instant::now(),
+            began: None,
+            driver: driver.clone(),
+            lane: lane.clone(),
+            ticket,
+            turn: Turn::Waits,
+        };
         self.operations.running.insert(id, running);
         self.operations.busy.insert(place, id);
         let (executor, inbox, begun) =
@@ -173,6 +213,7 @@ impl Drive {
     pub(super) fn operation_ended(&mut self, id: OperationId, ended: Ended) {
         let Some(running) = self.operations.running.remove(&id) else { return };
         self.turn_is_over(id, &running);
+        self.outside.say(Change::OperationEnded(running.report(id, &ended.outcome)));
         let Running { place, driver, .. } = running;
         self.operations.busy.remove(&place);
         self.operations.obstacles.extend(ended.obstacles.iter().map(|it| (*it, place.clone())));

@@ -10,7 +10,7 @@ use std::{
     mem,
     num::NonZeroUsize,
     sync::{Arc, Mutex, PoisonError, mpsc::Sender},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use windlass_core::{
@@ -45,7 +45,8 @@ pub(super) struct Begun(Arc<Mutex<Beginnings>>);
 
 #[derive(Default)]
 struct Beginnings {
-    ids: Vec<OperationId>,
+    /// Which, and when.
+    begun: Vec<(OperationId, Instant)>,
     /// The engine was told of an operation that waits, so it is to hear when that begins.
     is_awaited: bool,
 }
@@ -54,16 +55,16 @@ impl Begun {
     /// An operation begins, on the thread that calls this.
     pub(super) fn note(&self, id: OperationId, inbox: &Sender<Message>) {
         let mut beginnings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        beginnings.ids.push(id);
+        beginnings.begun.push((id, Instant::now()));
         if beginnings.is_awaited {
             // It looks before it sleeps again, and that is all it is to do.
             let _ = inbox.send(Message::OperationsBegan);
         }
     }
 
-    fn take(&self, into: &mut Vec<OperationId>, is_awaited: bool) {
+    fn take(&self, into: &mut Vec<(OperationId, Instant)>, is_awaited: bool) {
         let mut beginnings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        mem::swap(&mut beginnings.ids, into);
+        mem::swap(&mut beginnings.begun, into);
         beginnings.is_awaited = is_awaited;
     }
 }
@@ -73,7 +74,7 @@ impl Begun {
 pub(super) struct Turns {
     pub(super) begun: Begun,
     /// Those that have begun, between two looks.
-    scratch: Vec<OperationId>,
+    scratch: Vec<(OperationId, Instant)>,
     /// How many the engine was told of as queued.
     queued: usize,
     /// Operations in the order in which they were given out or began, each with when it is to be looked at.
@@ -94,14 +95,15 @@ impl Drive {
     fn take_begun_and(&mut self, is_awaited: bool) {
         let mut ids = mem::take(&mut self.operations.turns.scratch);
         self.operations.turns.begun.take(&mut ids, is_awaited);
-        for id in ids.drain(..) {
-            self.has_begun(id);
+        for (id, at) in ids.drain(..) {
+            self.has_begun(id, at);
         }
         self.operations.turns.scratch = ids;
     }
 
-    fn has_begun(&mut self, id: OperationId) {
+    fn has_begun(&mut self, id: OperationId, at: Instant) {
         let Some(running) = self.operations.running.get_mut(&id) else { return };
+        running.began = Some(at);
         let before = mem::replace(&mut running.turn, Turn::Begun);
         self.operations.lanes.has_begun(&running.lane);
         if let Turn::Queued { .. } = before {
