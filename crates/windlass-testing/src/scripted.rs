@@ -18,10 +18,10 @@ use crate::server::Death;
 pub use services::{Volumes, routes};
 
 /// What goes wrong with a call.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// It is refused, and nothing was done.
-    Refusal(Code, String),
+    Refusal,
     /// It is done, and never answered.
     DoneTooLate,
     /// It is neither done nor answered.
@@ -34,11 +34,19 @@ pub enum Fault {
     Lie,
 }
 
+/// A call that is to go wrong, once.
+struct Planned {
+    /// The next of this name, or the next of all.
+    call: Option<&'static str>,
+    fault: Fault,
+    /// What is said if it is refused.
+    refusal: Status,
+}
+
 /// What a driver is to do, and what it has done; it outlives the server.
 #[derive(Default)]
 pub struct Script {
-    /// Calls that are to go wrong, once each: the next of this name, or the next of all.
-    faults: Mutex<VecDeque<(Option<&'static str>, Fault)>>,
+    faults: Mutex<VecDeque<Planned>>,
     calls: Mutex<Vec<&'static str>>,
     effects: Mutex<Vec<&'static str>>,
     headers: Mutex<MetadataMap>,
@@ -47,20 +55,32 @@ pub struct Script {
     death: Mutex<Death>,
 }
 
+fn refusal() -> Status {
+    Status::internal("as the test wants it")
+}
+
 /// Locks what a test that failed may have left locked.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Script {
-    /// The next call goes wrong.
+    /// The next call for which nothing is planned yet goes wrong.
     pub fn next(&self, fault: Fault) {
-        lock(&self.faults).push_back((None, fault));
+        lock(&self.faults).push_back(Planned { call: None, fault, refusal: refusal() });
     }
 
-    /// The next call of this name goes wrong.
+    /// The same: it is refused with these words.
+    pub fn refuse(&self, code: Code, text: impl Into<String>) {
+        let refusal = Status::new(code, text);
+        lock(&self.faults).push_back(Planned { call: None, fault: Fault::Refusal, refusal });
+    }
+
+    /// The next call of this name goes wrong, in place of any that was named before.
     pub fn plan(&self, call: &'static str, fault: Fault) {
-        lock(&self.faults).push_back((Some(call), fault));
+        let mut faults = lock(&self.faults);
+        faults.retain(|it| it.call.is_none());
+        faults.push_back(Planned { call: Some(call), fault, refusal: refusal() });
     }
 
     /// All that was called, in order.
@@ -99,27 +119,24 @@ impl Script {
     ) -> Result<Response<A>, Status> {
         lock(&self.calls).push(call);
         *lock(&self.headers) = headers.clone();
-        let fault = {
+        let planned = {
             let mut faults = lock(&self.faults);
-            let planned = faults.iter().position(|(name, _)| name.is_none_or(|it| it == call));
-            planned.and_then(|it| faults.remove(it)).map(|(_, fault)| fault)
+            let planned = faults.iter().position(|it| it.call.is_none_or(|it| it == call));
+            planned.and_then(|it| faults.remove(it))
         };
-        let answer = match fault {
-            None | Some(Fault::DoneTooLate | Fault::DoneAndDead) => {
-                let answer = work();
-                if answer.is_ok() {
-                    lock(&self.effects).push(call);
-                }
-                answer
+        let fault = planned.as_ref().map(|it| it.fault);
+        let answer = match planned {
+            None | Some(Planned { fault: Fault::DoneTooLate | Fault::DoneAndDead, .. }) => {
+                work().inspect(|_| lock(&self.effects).push(call))
             }
-            Some(Fault::Refusal(code, ref text)) => Err(Status::new(code, text)),
-            Some(Fault::NeverDone | Fault::Dead | Fault::Lie) => Ok(A::default()),
+            Some(Planned { fault: Fault::Refusal, refusal, .. }) => Err(refusal),
+            Some(Planned { fault: Fault::NeverDone | Fault::Dead | Fault::Lie, .. }) => Ok(A::default()),
         };
         if let Some(tell) = &*lock(&self.arrived) {
             let _ = tell.send(call);
         }
         match fault {
-            None | Some(Fault::Refusal(..) | Fault::Lie) => answer.map(Response::new),
+            None | Some(Fault::Refusal | Fault::Lie) => answer.map(Response::new),
             Some(Fault::DoneTooLate | Fault::NeverDone) => std::future::pending().await,
             Some(Fault::DoneAndDead | Fault::Dead) => {
                 lock(&self.death).come();

@@ -81,11 +81,16 @@ impl Server {
             let _ = thread.join();
         }
     }
+
+    /// Ends it now.
+    pub fn kill(&mut self) {
+        self.death.come();
+        self.wait();
+    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.death.come();
-        self.wait();
+        self.kill();
     }
 }

@@ -85,7 +85,7 @@ async fn each_code_of_the_driver_is_final_or_unknown_as_the_kubelet_has_it() {
         (Code::Unauthenticated, End::Final),
     ];
     for (code, end) in rows {
-        it.script.next(Fault::Refusal(code, "no".into()));
+        it.script.refuse(code, "no");
         let wanted = CallError {
             method: "NodeStageVolume",
             driver: "disks.example.com".into(),
@@ -155,13 +155,13 @@ async fn a_request_that_lacks_something_or_has_a_negative_size_is_refused_before
 #[tokio::test]
 async fn a_driver_that_repeats_a_secret_does_not_get_it_into_an_error() {
     let it = serve();
-    it.script.next(Fault::Refusal(Code::Internal, "mount -o user=a,password=swordfish\nfailed\u{1b}[1m".into()));
+    it.script.refuse(Code::Internal, "mount -o user=a,password=swordfish\nfailed\u{1b}[1m");
     let error = it.driver.stage(stage(), LONG).await.unwrap_err();
     assert_eq!(error.message, "mount -o user=a,password=… failed\u{fffd}[1m");
     let token = r#"{"a":{"token":"eyJhbGciOiJSUzI1NiIsImtpZCI6Ijk0"}}"#;
     let context = map(&[("csi.storage.k8s.io/serviceAccount.tokens", token), ("path", "exports")]);
     let request = csi::NodePublishVolumeRequest { volume_context: context, ..publish() };
-    it.script.next(Fault::Refusal(Code::Internal, "exports: bad eyJhbGciOiJSUzI1NiIsImtpZCI6Ijk0".into()));
+    it.script.refuse(Code::Internal, "exports: bad eyJhbGciOiJSUzI1NiIsImtpZCI6Ijk0");
     let error = it.driver.publish(request, LONG).await.unwrap_err();
     assert_eq!(error.to_string(), "driver disks.example.com: NodePublishVolume: Internal: exports: bad …");
 }
@@ -169,7 +169,7 @@ async fn a_driver_that_repeats_a_secret_does_not_get_it_into_an_error() {
 #[tokio::test]
 async fn a_long_story_is_cut() {
     let it = serve();
-    it.script.next(Fault::Refusal(Code::Internal, "é".repeat(4000)));
+    it.script.refuse(Code::Internal, "é".repeat(4000));
     let error = it.driver.stage(stage(), LONG).await.unwrap_err();
     assert!(error.message.len() <= 1024 && error.message.ends_with('…') && error.end == End::Final, "{error}");
 }

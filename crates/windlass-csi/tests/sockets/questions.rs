@@ -29,7 +29,7 @@ async fn what_a_driver_can_do_is_asked_once_however_many_ask() {
 #[tokio::test]
 async fn a_failure_is_shared_by_those_who_wait_and_then_forgotten() {
     let it = serve();
-    it.script.next(Fault::Refusal(Code::Unavailable, "not yet".into()));
+    it.script.refuse(Code::Unavailable, "not yet");
     let (one, other) = tokio::join!(it.driver.node_capabilities(), it.driver.node_capabilities());
     assert_eq!(one.unwrap_err(), other.unwrap_err());
     it.driver.node_capabilities().await.unwrap();

@@ -307,7 +307,7 @@ async fn a_driver_that_lies_or_fails_when_it_is_asked_is_refused_until_it_does_b
     assert_eq!(name.as_deref(), Some("a.example.com"));
     assert_eq!(text, "driver a.example.com: NodeGetInfo: Internal: its id of this node is empty");
     assert!(!plugin.hears().await.plugin_registered);
-    plugin.script.next(Fault::Refusal(Code::Unavailable, "not yet".into()));
+    plugin.script.refuse(Code::Unavailable, "not yet");
     *plugin.script.node.lock().unwrap() = csi::NodeGetInfoResponse { node_id: "n".into(), ..Default::default() };
     let mut last = it.next().await;
     while last.starts_with('!') {

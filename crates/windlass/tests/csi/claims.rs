@@ -8,29 +8,21 @@ use k8s_openapi::{
     api::{core::v1::PersistentVolumeClaim, storage::v1::StorageClass},
     serde_json::{Value, json},
 };
-use libtest_mimic::Trial;
 use windlass::{
     Node,
     node::{Change, ClaimRefusal, Deleted},
     tell::Tone,
     view::{Claim, ClaimPhase},
 };
+use windlass_testing::{scripted::Fault, wait::run};
 
 use crate::{
     controlled::{claim, class, delete, explained, give, reference, start, until},
-    driver::{Driver, Fault, Memory},
-    host::{GROWN, Host, of, pod, run, settle, uid},
+    driver::{Driver, Memory},
+    host::{GROWN, Host, of, pod, settle, uid},
 };
 
-macro_rules! tests {
-    ($($test:ident),* $(,)?) => {
-        pub(crate) fn tests(tests: &mut Vec<Trial>) {
-            $(crate::add(tests, stringify!($test), $test);)*
-        }
-    };
-}
-
-tests! {
+crate::tests! {
     a_claim_that_comes_back_in_time_has_its_volume_as_before,
     a_class_that_keeps_volumes_has_them_forgotten_and_not_deleted,
     a_driver_is_asked_for_its_services_once,
