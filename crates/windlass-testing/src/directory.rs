@@ -15,9 +15,9 @@ pub struct Directory(PathBuf);
 impl Directory {
     /// Makes the directory of this name, which no other test has.
     pub fn new(name: &str) -> Self {
-        let path = Path::new(BASE).join(name);
-        std::fs::create_dir(&path).unwrap_or_else(|error| panic!("make {}: {error}", path.display()));
-        Self(path)
+        let directory = Self(Path::new(BASE).join(name));
+        directory.directory("");
+        directory
     }
 
     /// The same for a test of this name, with a path so short that sockets fit in: their paths have a limit.
