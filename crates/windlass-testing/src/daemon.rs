@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::directory::{Directory, short};
 use crate::namespace::BASE;
-use crate::process::Process;
+use crate::process::{Process, program};
 use crate::wait::{PATIENCE, until};
 
 /// One test: a directory with manifests and a root.
@@ -50,10 +50,10 @@ impl Case {
     /// Starts the driver `windlass-loop` with its sockets in this directory, and waits until it can be called. Its volumes
     /// are in `state`, and what it says is in `driver.log`.
     pub fn start_loop_driver(&self, sockets: &Path, options: &[&str]) -> Process {
-        let program = self.program.with_file_name("windlass-loop");
-        assert!(program.exists(), "{} is missing: cargo build --package windlass-loop", program.display());
+        let path = self.program.with_file_name("windlass-loop");
+        assert!(path.exists(), "{} is missing: cargo build --package windlass-loop", path.display());
         let log = File::options().create(true).append(true).open(self.path("driver.log")).unwrap();
-        let mut command = Command::new(program);
+        let mut command = program(path);
         command.arg("--endpoint").arg(sockets.join("csi.sock")).arg("--state").arg(self.path("state"));
         command.arg("--registry").arg(sockets.join("registry")).args(["--node-id", "node-1"]).args(options);
         let (driver, line) = Process::start_until_it_speaks(command.stdin(Stdio::null()).stderr(log));
@@ -81,7 +81,7 @@ impl Case {
 
     /// The program, with nothing of the surroundings that could change what it does.
     pub fn windlass(&self) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = program(&self.program);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null());
         command.env("WINDLASS_SOCKET", self.path("run/api.sock")).env("WINDLASS_CONFIG", "/dev/null");
         command
@@ -142,10 +142,10 @@ impl Case {
         }
         // The program may lie where another user cannot reach it. Copied by another process: a program that this one has
         // open for writing cannot be run, and another test may fork while it is.
-        let copied = Command::new("cp").arg(&self.program).arg(self.path("windlass")).status();
+        let copied = program("cp").arg(&self.program).arg(self.path("windlass")).status();
         assert!(copied.unwrap().success());
         let run = self.run();
-        let mut command = Command::new(self.path("windlass"));
+        let mut command = program(self.path("windlass"));
         command.args(run.get_args()).env_clear().uid(NOBODY).gid(NOBODY);
         for (name, value) in run.get_envs() {
             command.env(name, value.unwrap_or_default());
@@ -239,7 +239,17 @@ pub struct Daemon {
 
 impl Daemon {
     /// Waits until it tells the service manager this.
+    #[track_caller]
     pub fn until(&mut self, state: &str) {
+        if !self.says(state) {
+            let ended = self.process.0.wait();
+            panic!("the daemon ended ({ended:?}) before it said {state}:\n{}", self.log());
+        }
+    }
+
+    /// The same, or until it has ended. Whether it said it.
+    #[track_caller]
+    pub fn says(&mut self, state: &str) -> bool {
         let mut buffer = [0; 4096];
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -249,12 +259,11 @@ impl Daemon {
             assert!(count > 0, "after {PATIENCE:?} it has not said {state}:\n{}", self.log());
             // What it said before it ended counts.
             if polled[0].revents().is_empty() {
-                let ended = self.process.0.wait();
-                panic!("the daemon ended ({ended:?}) before it said {state}:\n{}", self.log());
+                return false;
             }
             let count = self.socket.recv(&mut buffer).expect("what it says");
             if String::from_utf8_lossy(&buffer[..count]).lines().any(|it| it == state) {
-                return;
+                return true;
             }
         }
     }

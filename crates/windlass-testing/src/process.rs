@@ -1,5 +1,6 @@
 //! Other processes, which end with the test.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -63,7 +64,13 @@ impl Iterator for Lines {
     }
 }
 
+/// A program that a test starts. One that goes on for longer than a call is a [`Process`].
+#[expect(clippy::disallowed_methods, reason = "the one place")]
+pub fn program(path: impl AsRef<OsStr>) -> Command {
+    Command::new(path)
+}
+
 /// A copy of this test program, which then does what the environment says.
 pub fn copy_of_this_program() -> Command {
-    Command::new("/proc/self/exe")
+    program("/proc/self/exe")
 }

@@ -1,9 +1,10 @@
 //! Drivers introduce themselves.
 
 use std::os::unix::net::UnixListener;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
+use tokio::time::Instant;
 use windlass_csi::Code;
 use windlass_csi::proto::csi;
 use windlass_csi::proto::registration::PluginInfo;

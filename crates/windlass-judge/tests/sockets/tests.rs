@@ -320,7 +320,7 @@ async fn codes_slow_answers_and_lies_are_played() {
     let open = court.stage("a", "staging").await.unwrap_err();
     assert_eq!((open.code, open.end), (Code::Aborted, End::Unknown));
     assert_eq!(mounted(&court.path("staging")), 0);
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     court.stage("a", "staging").await.unwrap();
     assert!(began.elapsed() >= slow_by);
     assert_eq!(mounted(&court.path("staging")), 1);

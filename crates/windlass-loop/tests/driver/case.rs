@@ -2,7 +2,6 @@
 
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Signal, WaitOptions};
@@ -72,7 +71,7 @@ impl Case {
     /// Starts the driver, and waits until it answers.
     pub(crate) fn start(&mut self, arguments: &[&str]) {
         self.arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-loop"));
+        let mut command = windlass_testing::process::program(env!("CARGO_BIN_EXE_windlass-loop"));
         command.args(["--endpoint", &self.text("csi.sock"), "--registry", &self.text("registry")]);
         command.args(["--state", &self.text("state"), "--node-id", "node-a", "--capacity", "20Gi"]);
         let log = std::fs::File::options().create(true).append(true).open(self.path("log")).unwrap();

@@ -1,9 +1,6 @@
 //! System calls, counted by strace.
 
-use std::{
-    collections::BTreeMap,
-    process::{Command, Stdio},
-};
+use std::{collections::BTreeMap, process::Stdio};
 
 use windlass_testing::{harness::Failure, namespace::BASE};
 
@@ -32,7 +29,7 @@ const DISREGARDED: [&str; 12] = [
 ];
 
 pub(crate) fn a_pod_takes_no_more_than_it_may() -> Result<(), Failure> {
-    if Command::new("strace").arg("--version").stdout(Stdio::null()).status().is_err() {
+    if windlass_testing::process::program("strace").arg("--version").stdout(Stdio::null()).status().is_err() {
         eprintln!("skipped: system calls are not counted, for strace is not installed");
         return Ok(());
     }
@@ -63,7 +60,7 @@ fn count(pods: usize, gone: usize) -> Result<Counts, Failure> {
     let output = format!("{BASE}/calls-{pods}-{gone}.txt");
     let program = std::env::current_exe()?;
     let strace = ["--follow-forks", "--summary-only", "--summary-columns=calls,name", "--output"];
-    let mut command = Command::new("strace");
+    let mut command = windlass_testing::process::program("strace");
     command.args(strace).arg(&output).arg("--").arg(program).arg(PLAY).args([pods, gone].map(|it| it.to_string()));
     let status = command.status()?;
     if !status.success() {

@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
     time::{Duration, SystemTime},
 };
 
@@ -631,7 +631,7 @@ fn what_somebody_still_has_is_held_back_if_that_is_wanted(case: &Case) {
         let inside = case.directory("inside");
         // As a container: in a mount namespace of its own, under another name.
         let script = r#"mount --bind "$1" "$2" && echo ready && read end"#;
-        let mut container = Command::new("unshare");
+        let mut container = windlass_testing::process::program("unshare");
         container.args(["--mount", "sh", "-c", script, "sh"]).args([&at, &inside]);
         let (mut container, line) = Process::start_until_it_speaks(container.stdin(Stdio::piped()));
         assert_eq!(line, "ready\n");
