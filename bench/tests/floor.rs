@@ -4,101 +4,85 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead, BufReader, Write},
+    io::Write,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{ChildStdin, Command, Stdio},
 };
 
-use libtest_mimic::{Arguments, Failed, Trial};
-
-#[path = "../../crates/windlass/tests/real/enter.rs"]
-mod enter;
+use windlass_testing::{
+    harness::{Failure, Tests},
+    namespace,
+    process::{Lines, Process},
+};
 
 fn main() {
-    let arguments = Arguments::from_args();
-    // While there is one thread.
-    if let Err(error) = enter::enter() {
-        eprintln!("{error}");
-        std::process::exit(1);
-    }
-    let trials = vec![
-        Trial::test("the_floor_makes_what_windlass_makes", || compare("made")),
-        Trial::test("the_floor_removes_what_windlass_removes", || removed("removed")),
-        Trial::test("the_floor_calls_a_driver_as_often_as_windlass_does", || called("called", &[])),
-        Trial::test("a_driver_that_does_not_stage_is_called_less", || called("called-less", &["--unstaged"])),
-    ];
-    libtest_mimic::run(&arguments, trials).exit();
+    let mut tests = Tests::from_args().after(namespace::enter);
+    tests.add("the_floor_makes_what_windlass_makes", &[], || compare("made"));
+    tests.add("the_floor_removes_what_windlass_removes", &[], || removed("removed"));
+    tests.add("the_floor_calls_a_driver_as_often_as_windlass_does", &[], || called("called", &[]));
+    tests.add("a_driver_that_does_not_stage_is_called_less", &[], || called("called-less", &["--unstaged"]));
+    tests.run();
 }
 
-/// A process that is asked by lines on its standard streams. It is killed if nobody ends it.
-struct Process {
-    process: Child,
+/// A process that is asked by lines on its standard streams.
+struct Asked {
+    _process: Process,
     commands: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    answers: Lines,
 }
 
-impl Process {
-    fn start(arguments: &[&str], paths: &[(&str, &Path)]) -> Result<Self, Failed> {
+impl Asked {
+    fn start(arguments: &[&str], paths: &[(&str, &Path)]) -> Result<Self, Failure> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-bench"));
         command.args(arguments);
         for (name, path) in paths {
             command.arg(name).arg(path);
         }
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let commands = process.stdin.take().ok_or("no standard input")?;
-        let answers = BufReader::new(process.stdout.take().ok_or("no standard output")?);
-        Ok(Self { process, commands, answers })
+        let (mut process, answers) = Process::start_for_lines(command.stdin(Stdio::piped()));
+        let commands = process.0.stdin.take().ok_or("no standard input")?;
+        Ok(Self { _process: process, commands, answers })
     }
 
-    fn ask(&mut self, line: &str) -> Result<String, Failed> {
+    fn ask(&mut self, line: &str) -> Result<String, Failure> {
         writeln!(self.commands, "{line}")?;
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer)?;
-        Ok(answer)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        Ok(self.answers.next().ok_or("no answer")?)
     }
 }
 
 /// A system, as the harness starts it.
 struct System {
-    process: Process,
+    process: Asked,
     pods: PathBuf,
 }
 
 impl System {
-    fn start(name: &str, test: &str, options: &[&str]) -> Result<Self, Failed> {
+    fn start(name: &str, test: &str, options: &[&str]) -> Result<Self, Failure> {
         let base = base(test, name);
         let [root, run] = ["root", "run"].map(|it| base.join(it));
         fs::create_dir_all(&root)?;
         fs::create_dir_all(&run)?;
         let arguments = [&["system", name], options].concat();
-        let process = Process::start(&arguments, &[("--root", &root), ("--run", &run)])?;
+        let process = Asked::start(&arguments, &[("--root", &root), ("--run", &run)])?;
         let mut system = Self { process, pods: root.join("node/pods") };
         system.ask(r#"{"command":"start"}"#)?;
         Ok(system)
     }
 
-    fn ask(&mut self, command: &str) -> Result<(), Failed> {
+    fn ask(&mut self, command: &str) -> Result<(), Failure> {
         let answer = self.process.ask(command)?;
         if answer.starts_with(r#"{"done":"#) { Ok(()) } else { Err(format!("{command}: {answer}").into()) }
     }
 }
 
 fn base(test: &str, system: &str) -> PathBuf {
-    Path::new(enter::BASE).join(test).join(system)
+    Path::new(namespace::BASE).join(test).join(system)
 }
 
 const UP: &str = r#"{"command":"up","pods":2}"#;
 
-fn compare(test: &str) -> Result<(), Failed> {
-    if !enter::privileged("the comparison of the floor") {
+fn compare(test: &str) -> Result<(), Failure> {
+    if !namespace::privileged("the comparison of the floor") {
         return Ok(());
     }
     let mut trees = Vec::new();
@@ -117,8 +101,8 @@ fn compare(test: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-fn removed(test: &str) -> Result<(), Failed> {
-    if !enter::privileged("the removal by the floor") {
+fn removed(test: &str) -> Result<(), Failure> {
+    if !namespace::privileged("the removal by the floor") {
         return Ok(());
     }
     for name in ["floor", "windlass-embedded"] {
@@ -132,8 +116,8 @@ fn removed(test: &str) -> Result<(), Failed> {
 }
 
 /// After the first volume, which may come with questions.
-fn called(test: &str, options: &[&str]) -> Result<(), Failed> {
-    if !enter::privileged("the calls of the floor") {
+fn called(test: &str, options: &[&str]) -> Result<(), Failure> {
+    if !namespace::privileged("the calls of the floor") {
         return Ok(());
     }
     let up_and_down: &[&str] = match options {
@@ -149,9 +133,9 @@ fn called(test: &str, options: &[&str]) -> Result<(), Failed> {
         let mut system = System::start(name, test, &["--csi-volumes", volumes])?;
         let (directory, registry) = (base.join("driver"), base.join("root/node/plugins_registry"));
         let arguments = [&["driver"], options].concat();
-        let mut driver = Process::start(&arguments, &[("--directory", &directory), ("--registry", &registry)])?;
+        let mut driver = Asked::start(&arguments, &[("--directory", &directory), ("--registry", &registry)])?;
         // It says when it is there.
-        driver.answers.read_line(&mut String::new())?;
+        driver.answers.next();
         system.ask(r#"{"command":"one","count":1}"#)?;
         driver.ask(r#""settled""#)?;
         system.ask(r#"{"command":"one","count":3,"first":1}"#)?;
@@ -164,7 +148,7 @@ fn called(test: &str, options: &[&str]) -> Result<(), Failed> {
 }
 
 /// What is there, by path: type, mode, owners, and what is in it or where it leads.
-fn walk(directory: &Path, base: &Path, tree: &mut BTreeMap<String, String>) -> Result<(), Failed> {
+fn walk(directory: &Path, base: &Path, tree: &mut BTreeMap<String, String>) -> Result<(), Failure> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let metadata = fs::symlink_metadata(&path)?;
@@ -193,7 +177,7 @@ fn timeless(path: &str) -> String {
 }
 
 /// The mounts below a directory: their options, type and source.
-fn mounts(base: &Path) -> Result<BTreeMap<String, String>, Failed> {
+fn mounts(base: &Path) -> Result<BTreeMap<String, String>, Failure> {
     let prefix = format!("{}/", base.display());
     let mut mounts = BTreeMap::new();
     for line in fs::read_to_string("/proc/self/mountinfo")?.lines() {

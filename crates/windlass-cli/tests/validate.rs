@@ -1,13 +1,9 @@
 //! `windlass validate` as people and scripts use it: what it prints where, and how it ends.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{fs, path::Path, process::Output};
 
 fn validate(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let mut command = windlass_testing::process::program(env!("CARGO_BIN_EXE_windlass"));
     let Output { status, stdout, stderr } =
         command.arg("validate").args(arguments).current_dir(directory).output().unwrap();
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())

@@ -156,6 +156,10 @@ mod tests {
     }
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it is about processes, and tests of this crate itself cannot use windlass-testing"
+    )]
     fn one_that_is_killed_is_noticed_without_asking_again_and_again() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let process = Process::of(child.id()).unwrap();

@@ -342,6 +342,7 @@ struct Running {
 }
 
 impl Running {
+    #[expect(clippy::disallowed_methods, reason = "the one place where programs start")]
     fn start(path: &Path, call: &Call) -> Result<Self, Error> {
         let mut command = std::process::Command::new(path);
         command.args(call.arguments.iter().map(Argument::text));

@@ -2,9 +2,9 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tonic::{Code, Response, Status};
 
 use crate::store::Store;

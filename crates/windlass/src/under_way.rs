@@ -140,7 +140,7 @@ impl NotedPlace {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
 
     use super::*;
 
@@ -148,7 +148,7 @@ mod tests {
     fn what_a_process_of_before_hangs_in_is_known_until_it_is_gone() {
         let directory = tempfile::tempdir().unwrap();
         let place = || safe_path::Place::root(directory.path()).unwrap();
-        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = windlass_testing::process::program("cat").stdin(Stdio::piped()).spawn().unwrap();
         let before = Process::of(child.id()).unwrap();
         let (staged, published) = (Place::Stage("v".into()), Place::Publish("w".into(), "p".into()));
 

@@ -1,5 +1,7 @@
 //! The daemon, and questions to it.
 
+#![expect(clippy::disallowed_methods, reason = "it stands outside of the daemon: it starts it and waits for it")]
+
 use std::{
     error::Error,
     fs::{self, Permissions},

@@ -10,7 +10,6 @@ mod watches;
 
 use std::{
     path::{Path, PathBuf},
-    process::Command,
     sync::{Arc, Mutex, mpsc},
     time::{Duration, SystemTime},
 };
@@ -178,7 +177,7 @@ fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
 
 fn start_inside(test: &str) {
     let unshare = || {
-        let mut command = Command::new("unshare");
+        let mut command = windlass_testing::process::program("unshare");
         command.args(["--map-root-user", "--mount", "--propagation", "private"]);
         command
     };

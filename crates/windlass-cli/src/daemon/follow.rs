@@ -5,9 +5,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use tokio::time::Instant;
 use windlass::{
     Node,
     node::{Change, Changes},

@@ -9,10 +9,10 @@ use rustix::{
     mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount},
     process::Signal,
 };
+use windlass_testing::daemon::Case;
 
 use crate::{
     attacks,
-    case::Case,
     driver::{APP, CLAIM, Disk},
     victim::{log, overwrite, pass_the_delay, pass_the_delay_blindly, put},
 };

@@ -2,17 +2,17 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{Read, Write},
     os::unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
-    process::{Command, Stdio},
-    time::{Duration, Instant},
+    process::Stdio,
+    time::Duration,
 };
 
+use tokio::time::Instant;
+use windlass_testing::{daemon::Case, namespace::privileged, process::Process};
+
 use crate::{
-    attacks,
-    case::{Case, Ended},
-    enter::privileged,
-    skip,
+    attacks, skip,
     victim::{canaries_live, pass_the_delay, start},
 };
 
@@ -48,23 +48,21 @@ pub(crate) fn lived() -> bool {
 }
 
 /// Many clients of the user nobody, who may talk to the daemon.
-fn of_nobody(case: &Case, request: &str) -> Ended {
+fn of_nobody(case: &Case, request: &str) -> Process {
     if !privileged("clients of another user") {
         skip("clients of another user need root");
     }
     // The program may lie where another user cannot reach it.
     let program = case.path("clients");
-    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
+    let copied = windlass_testing::process::program("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
     assert!(copied.unwrap().success());
     let socket = case.path("run/api.sock");
     for path in [&socket, &case.path("run"), &case.path(""), &program] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
     }
-    let mut command = Command::new(program);
-    command.env(CLIENT, request).arg(&socket).uid(65534).gid(65534).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut clients = Ended(command.spawn().unwrap());
-    let mut line = String::new();
-    BufReader::new(clients.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let mut command = windlass_testing::process::program(program);
+    command.env(CLIENT, request).arg(&socket).uid(65534).gid(65534).stdin(Stdio::piped());
+    let (clients, line) = Process::start_until_it_speaks(&mut command);
     assert!(line.trim().parse::<usize>().is_ok_and(|it| it > 0), "{line:?} clients of nobody's came through");
     clients
 }

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use windlass_testing::daemon::Case;
+
 use crate::{
     attacks,
-    case::Case,
     victim::{canaries_live, log, pod, start},
 };
 

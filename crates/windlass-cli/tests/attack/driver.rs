@@ -1,15 +1,18 @@
 //! The real driver `windlass-loop`, and a volume that was made for a claim: a canary that its driver alone could delete.
 
 use std::{
-    fs::{self, File},
-    io::{BufRead, BufReader},
+    fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+};
+
+use windlass_testing::{
+    daemon::{Case, Daemon},
+    disk::loop_devices,
+    namespace::privileged,
+    process::Process,
 };
 
 use crate::{
-    case::{Case, Daemon, Ended},
-    enter::privileged,
     skip,
     victim::{CANARY, log, put},
 };
@@ -52,7 +55,7 @@ spec:
 /// The driver, the daemon that makes volumes by it, and a pod with such a volume, in which a canary is.
 pub(crate) struct Disk {
     pub(crate) daemon: Option<Daemon>,
-    driver: Ended,
+    driver: Process,
     options: Vec<String>,
 }
 
@@ -68,7 +71,7 @@ impl Disk {
         for (file, text) in files {
             put(&manifests, file, text);
         }
-        let driver = start_driver(case);
+        let driver = case.start_loop_driver(&case.path(""), &["--log-level", "debug"]);
         let options = options.iter().map(ToString::to_string).collect();
         let mut disk = Self { daemon: None, driver, options };
         disk.start(case);
@@ -107,8 +110,7 @@ impl Disk {
     /// Ends all of it and lets go of the loop device.
     pub(crate) fn end(mut self, case: &Case) {
         drop(self.daemon.take());
-        let _ = self.driver.0.kill();
-        let _ = self.driver.0.wait();
+        drop(self.driver);
         let mut mounts = case.mounts();
         mounts.sort();
         for mount in mounts.iter().rev() {
@@ -125,28 +127,9 @@ fn mounted(case: &Case) -> PathBuf {
     found.next().expect("the pod has a volume").unwrap().path().join("mount")
 }
 
-/// Starts the driver, and waits until it can be called.
-fn start_driver(case: &Case) -> Ended {
-    let program = Path::new(env!("CARGO_BIN_EXE_windlass")).with_file_name("windlass-loop");
-    assert!(program.exists(), "{} is missing: cargo build --package windlass-loop", program.display());
-    let log = File::options().create(true).append(true).open(case.path("driver.log")).unwrap();
-    let mut command = Command::new(program);
-    command.arg("--endpoint").arg(case.path("csi.sock")).arg("--state").arg(case.path("state"));
-    command.arg("--registry").arg(case.path("registry")).args(["--node-id", "node-1", "--log-level", "debug"]);
-    let mut driver = Ended(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap());
-    let mut line = String::new();
-    BufReader::new(driver.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert!(!line.is_empty(), "the driver ended: {}", fs::read_to_string(case.path("driver.log")).unwrap());
-    driver
-}
-
 /// Loop devices are the whole machine's: those of this attack are given back.
 fn release_devices(case: &Case) {
-    let state = case.path("state");
-    for device in fs::read_dir("/sys/block").unwrap().flatten() {
-        let backing = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
-        if Path::new(backing.trim()).starts_with(&state) {
-            let _ = Command::new("losetup").arg("-d").arg(Path::new("/dev").join(device.file_name())).status();
-        }
+    for device in loop_devices(&case.path("state")) {
+        let _ = windlass_testing::process::program("losetup").arg("-d").arg(device).status();
     }
 }

@@ -5,14 +5,13 @@ use std::{
     io::Write,
     os::unix::{fs::symlink, net::UnixListener},
     path::Path,
-    process::Command,
 };
 
 use rustix::fs::{CWD, FileType, Mode};
+use windlass_testing::{daemon::Case, wait::until};
 
 use crate::{
     attacks,
-    case::Case,
     victim::{WEB, canaries_live, log, logged, overwrite, pass_the_delay, pod, start, until_told},
 };
 
@@ -100,7 +99,11 @@ fn a_manifest_is_copied_onto_a_full_disk(case: &Case) {
     let text = format!("{}{}{}", &WEB[..pod], "# more text than there is room for\n".repeat(500), &WEB[pod..]);
     fs::write(case.path("new.yaml"), text).unwrap();
     let since = logged(case);
-    let copied = Command::new("cp").arg(case.path("new.yaml")).arg(small.join("web.yaml")).output().unwrap();
+    let copied = windlass_testing::process::program("cp")
+        .arg(case.path("new.yaml"))
+        .arg(small.join("web.yaml"))
+        .output()
+        .unwrap();
     assert!(!copied.status.success(), "the disk is full");
     let left = fs::metadata(small.join("web.yaml")).unwrap().len();
     assert!(left < fs::metadata(case.path("new.yaml")).unwrap().len(), "what was copied is cut");
@@ -120,8 +123,12 @@ fn the_writer_of_a_manifest_is_killed_between_two_documents(case: &Case) {
     let end = WEB.rfind("---\n").unwrap();
     fs::write(case.path("part"), &WEB[..end]).unwrap();
     let script = format!("exec cat '{}' - > '{}'", case.path("part").display(), manifest.display());
-    let mut writer = Command::new("sh").args(["-c", &script]).stdin(std::process::Stdio::piped()).spawn().unwrap();
-    crate::case::until("the part is written", &case.path("manifests"), || {
+    let mut writer = windlass_testing::process::program("sh")
+        .args(["-c", &script])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the part is written", &case.path("manifests"), || {
         fs::metadata(&manifest).is_ok_and(|it| it.len() == end as u64)
     });
     writer.kill().unwrap();

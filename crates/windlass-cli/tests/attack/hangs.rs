@@ -1,16 +1,16 @@
 //! A hang is contained, and keeps no start out (I-6, I-11).
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{path::Path, time::Duration};
 
 use rustix::process::Signal;
+use tokio::time::Instant;
+use windlass_testing::{
+    daemon::{Case, Daemon},
+    silent::Silent,
+};
 
 use crate::{
-    attacks,
-    case::{Case, Daemon},
-    fuse::Silent,
+    attacks, skip,
     victim::{WEB, canaries_live, log, pass_the_delay, put_canaries},
 };
 
@@ -37,6 +37,11 @@ fn host(path: &Path) -> String {
     )
 }
 
+fn silent(case: &Case) -> Silent {
+    let silent = Silent::mount(&case.path("silent"));
+    silent.unwrap_or_else(|error| skip(&format!("there is no FUSE here: {error}"))).greeted()
+}
+
 fn hung(case: &Case) -> Scene {
     case.manifest("web.yaml", WEB);
     let mut command = case.run();
@@ -44,7 +49,7 @@ fn hung(case: &Case) -> Scene {
     let daemon = case.start_as(command);
     case.wait_mounted(&["web"]);
     put_canaries(case);
-    let silent = Silent::mount(&case.path("silent"));
+    let silent = silent(case);
     let scene = Scene { silent, daemon };
     case.manifest("hung.yaml", &host(&case.path("silent")));
     scene.silent.until_asked();

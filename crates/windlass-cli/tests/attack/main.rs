@@ -9,21 +9,16 @@
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    process::{Command, ExitCode, Stdio},
+    process::{ExitCode, Stdio},
     sync::{Mutex, PoisonError, mpsc},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use libtest_mimic::{Arguments, Trial};
-
-#[expect(dead_code, reason = "shared with the other tests of the daemon, which use all of it")]
-#[path = "../daemon/case.rs"]
-mod case;
-#[path = "../../../windlass/tests/real/enter.rs"]
-mod enter;
+use tokio::time::Instant;
+use windlass_testing::{daemon::Case, namespace, process::copy_of_this_program};
 
 mod driver;
-mod fuse;
 mod victim;
 
 mod adoption;
@@ -37,8 +32,6 @@ mod records;
 mod removal;
 mod resources;
 mod restarts;
-
-use case::Case;
 
 /// One attack.
 pub(crate) struct Attack {
@@ -125,11 +118,11 @@ fn main() -> ExitCode {
 
 /// Carries an attack out in this process.
 fn carry_out(attack: &Attack) -> ExitCode {
-    if let Err(reason) = enter::enter() {
+    if let Err(reason) = namespace::enter() {
         skip(&reason);
     }
     // The names of attacks are long, and the path of a socket must be short.
-    match catch_unwind(AssertUnwindSafe(|| (attack.body)(&Case::new("a")))) {
+    match catch_unwind(AssertUnwindSafe(|| (attack.body)(&Case::new(env!("CARGO_BIN_EXE_windlass"), "a")))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -195,7 +188,7 @@ fn report(attacks: Vec<Attack>) -> ExitCode {
 
 /// Carries an attack out in a process of its own.
 fn attacked(attack: &Attack) -> Verdict {
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = copy_of_this_program();
     command.env(CARRY_OUT, attack.name).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("start a copy of this program");

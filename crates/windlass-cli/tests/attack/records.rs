@@ -6,9 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use windlass_testing::{daemon::Case, wait::until};
+
 use crate::{
     attacks,
-    case::{Case, until},
     victim::{WEB, canaries_live, log, put_canaries},
 };
 

@@ -2,10 +2,9 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader},
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
 };
@@ -14,11 +13,10 @@ use rustix::{
     fs::{CWD, Mode, OFlags, RenameFlags},
     mount::{UnmountFlags, mount_bind, unmount},
 };
+use windlass_testing::{daemon::Case, process::Process, wait::until};
 
 use crate::{
-    attacks,
-    case::{Case, Ended, until},
-    rounds,
+    attacks, rounds,
     victim::{CANARY, log, pod, scratch},
 };
 
@@ -254,11 +252,9 @@ fn a_container_still_has_a_volume_that_is_to_go(case: &Case) {
     fs::create_dir(&inside).unwrap();
     // A container: a mount namespace of its own in which the volume is mounted elsewhere.
     let script = format!("mount --bind '{}' '{}' && echo begun && exec cat", volume.display(), inside.display());
-    let mut container = Command::new("unshare");
+    let mut container = windlass_testing::process::program("unshare");
     container.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
-    let mut container = Ended(container.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
-    let mut line = String::new();
-    BufReader::new(container.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let (container, line) = Process::start_until_it_speaks(container.stdin(Stdio::piped()));
     assert_eq!(line, "begun\n");
     case.remove_manifest("web.yaml");
     case.output(&["wait", "--for", "unmounted", "--timeout", "3s", "web"]);

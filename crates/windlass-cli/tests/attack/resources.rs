@@ -6,10 +6,10 @@ use std::{
 };
 
 use rustix::mount::{MountFlags, mount};
+use windlass_testing::{daemon::Case, wait::until};
 
 use crate::{
     attacks,
-    case::{Case, until},
     victim::{WEB, canaries_live, log, pod, put_canaries, start},
 };
 
@@ -76,7 +76,7 @@ fn the_root_has_no_inodes_left(case: &Case) {
 fn descriptors_run_out(case: &Case) {
     case.manifest("web.yaml", WEB);
     let run = case.run();
-    let mut limited = std::process::Command::new("sh");
+    let mut limited = windlass_testing::process::program("sh");
     limited.env_clear().arg("-c").arg("ulimit -n 80; exec \"$0\" \"$@\"").arg(run.get_program()).args(run.get_args());
     for (name, value) in run.get_envs() {
         limited.env(name, value.unwrap_or_default());

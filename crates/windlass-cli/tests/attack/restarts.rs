@@ -2,10 +2,10 @@
 
 use std::{fs, thread, time::Duration};
 
+use windlass_testing::daemon::{Case, Daemon};
+
 use crate::{
-    attacks,
-    case::Case,
-    rounds,
+    attacks, rounds,
     victim::{CANARY, WEB, canaries_live, log, overwrite, pass_the_delay, pass_the_delay_blindly, pod, scratch, start},
 };
 
@@ -23,7 +23,7 @@ attacks!["restarts":
 ];
 
 /// Starts again without mercy, and lets the time pass after which things go.
-fn killed_and_started(case: &Case, daemon: crate::case::Daemon) -> crate::case::Daemon {
+fn killed_and_started(case: &Case, daemon: Daemon) -> Daemon {
     daemon.kill();
     let daemon = case.start();
     pass_the_delay_blindly(case);
@@ -92,7 +92,10 @@ fn a_file_is_away_for_a_moment_at_the_start(case: &Case) {
         daemon.kill();
         fs::rename(case.path("manifests/web.yaml"), &away).unwrap();
         let spawned = case.spawn(case.run());
-        // The time of a save, or of a checkout: this is what the attack is made of.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the time of a save, or of a checkout, is what the attack is made of"
+        )]
         thread::sleep(Duration::from_millis(150 * (round as u64 + 1)));
         fs::rename(&away, case.path("manifests/web.yaml")).unwrap();
         daemon = spawned;
@@ -192,6 +195,7 @@ fn it_is_killed_in_the_middle_of_each_accident(case: &Case) {
             2 => overwrite(&manifest, &WEB.replace("kind: Pod\n", "kind: Pood\n")),
             _ => case.manifest("another.yaml", &pod("web").replace("web-1", "web-2")),
         }
+        #[expect(clippy::disallowed_methods, reason = "the moment of the kill is what the attack is made of")]
         thread::sleep(Duration::from_millis([0, 3, 30, 150, 190, 210, 260][round % 7]));
         daemon.kill();
         daemon = case.start();

@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::case::{Case, Daemon, until};
+use windlass_testing::{
+    daemon::{Case, Daemon},
+    wait::until,
+};
 
 /// What is in every canary.
 pub(crate) const CANARY: &str = "forty fathoms of rope";

@@ -7,16 +7,16 @@ use std::{
 };
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use windlass_testing::daemon::Case;
 
 use crate::{
-    case::Case,
     life::{Life, Trouble},
     schedule::{STEADY, Schedule},
     world::{Kind, VERSION},
 };
 
 pub(crate) fn whatever_is_wrong_is_noticed() {
-    let case = Case::new("judge");
+    let case = Case::new(crate::PROGRAM, "judge");
     let (life, daemon) = Life::begin(&case, Schedule::new(1, 0).world).unwrap_or_else(|Trouble(text)| panic!("{text}"));
     assert!(daemon.stop().success());
     let root = case.path("root");

@@ -5,15 +5,18 @@ use std::{
     fs,
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal};
+use tokio::time::Instant;
+use windlass_testing::{
+    daemon::{Case, Daemon},
+    wait::{PATIENCE, Stir},
+};
 
 use crate::{
-    case::{Case, Daemon, PATIENCE},
     schedule::{Action, End, Moment, Round, STEADY, Schedule},
-    stir::Stir,
     truth::{Seen, Truth},
     witness::Witness,
     world::{LOCALS, World},
@@ -397,7 +400,7 @@ fn await_moment(stir: &Stir, moment: Moment) {
     }
 }
 
-/// When things happen is what a schedule is about; nothing waits for anything here.
+#[expect(clippy::disallowed_methods, reason = "when things happen is what a schedule is about; nothing is waited for")]
 fn sleep(microseconds: u64) {
     std::thread::sleep(Duration::from_micros(microseconds));
 }

@@ -9,54 +9,37 @@
 use std::{
     cell::RefCell,
     panic::{AssertUnwindSafe, catch_unwind},
-    time::Instant,
 };
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use tokio::time::Instant;
+use windlass_testing::{
+    daemon::Case,
+    harness::{Failure, Tests},
+    namespace,
+};
 
-#[expect(dead_code, reason = "shared with the other tests of the daemon, which use all of it")]
-#[path = "../daemon/case.rs"]
-mod case;
 mod chance;
-#[expect(dead_code, reason = "shared with the other tests on a real kernel, which use all of it")]
-#[path = "../../../windlass/tests/real/enter.rs"]
-mod enter;
 mod judge;
 mod life;
 mod schedule;
-mod stir;
 mod truth;
 mod witness;
 mod world;
 
-use case::Case;
 use life::Trouble;
 use schedule::Schedule;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_windlass");
 
 /// Enough to see every kind of kill, and short enough for every run of the tests.
 const KILLS: usize = 12;
 
 fn main() {
-    let arguments = Arguments::from_args();
-    let mut tests = vec![
-        Trial::test("a_seed_makes_the_same_schedule_every_time", || {
-            the_same_schedule();
-            Ok(())
-        }),
-        Trial::test("it_comes_right_after_every_kill_and_nothing_is_left_at_the_end", chaos),
-        Trial::test("whatever_is_wrong_is_noticed", || {
-            judge::whatever_is_wrong_is_noticed();
-            Ok(())
-        }),
-    ];
-    // Listing needs no namespace, and must not fail for want of one.
-    if !arguments.list
-        && let Err(reason) = enter::enter()
-    {
-        eprintln!("all tests are skipped: {reason}");
-        tests = tests.into_iter().map(|it| it.with_ignored_flag(true)).collect();
-    }
-    libtest_mimic::run(&arguments, tests).exit();
+    let mut tests = Tests::from_args().after(namespace::enter);
+    tests.add("a_seed_makes_the_same_schedule_every_time", &[], the_same_schedule);
+    tests.add("it_comes_right_after_every_kill_and_nothing_is_left_at_the_end", &[], chaos);
+    tests.add("whatever_is_wrong_is_noticed", &[], judge::whatever_is_wrong_is_noticed);
+    tests.run();
 }
 
 /// A number from the environment.
@@ -65,11 +48,11 @@ fn setting(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}, and must be a number")))
 }
 
-fn chaos() -> Result<(), Failed> {
+fn chaos() -> Result<(), Failure> {
     let seed = setting("WINDLASS_CHAOS_SEED").unwrap_or_else(any_number);
     let kills = setting("WINDLASS_CHAOS_KILLS").map_or(KILLS, |it| usize::try_from(it).unwrap_or(usize::MAX));
     println!("chaos: seed {seed}, {kills} kills");
-    let case = Case::new("chaos");
+    let case = Case::new(PROGRAM, "chaos");
     let began = Instant::now();
     let step = RefCell::new("before the first round".to_owned());
     // What the shared code of the tests finds wrong, it panics about.
@@ -100,7 +83,7 @@ fn chaos() -> Result<(), Failed> {
     };
     let log = std::fs::read_to_string(case.path("log")).unwrap_or_default();
     let last: Vec<&str> = log.lines().collect();
-    Err(Failed::from(format!(
+    Err(Failure::from(format!(
         "seed {seed}, {kills} kills, {}\n\n{trouble}\n\nThe end of the log:\n{}\n\nThe same schedule again: make chaos \
          SEED={seed} KILLS={kills}",
         step.borrow(),

@@ -18,11 +18,9 @@ use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
 };
+use windlass_testing::wait::Stir;
 
-use crate::{
-    stir::Stir,
-    world::{Kind, Pod, VERSION},
-};
+use crate::world::{Kind, Pod, VERSION};
 
 const CANARY: &str = "still here";
 

@@ -14,7 +14,7 @@ pub(crate) struct Run {
 
 /// The program, in surroundings that are the same everywhere.
 pub(crate) fn windlass() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let mut command = windlass_testing::process::program(env!("CARGO_BIN_EXE_windlass"));
     for name in ["SOCKET", "NAMESPACE", "CONFIG", "ROOT"] {
         command.env_remove(format!("WINDLASS_{name}"));
     }

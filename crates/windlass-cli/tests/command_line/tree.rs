@@ -1,6 +1,6 @@
 //! `tree`: from the daemon and from the disk.
 
-use std::{fs, os::unix::fs::symlink, process::Command};
+use std::{fs, os::unix::fs::symlink};
 
 use crate::{
     daemon::{Daemon, list, object},
@@ -75,7 +75,7 @@ fn what_is_mounted_is_seen_without_being_touched() {
     let script = "mount -t tmpfs -o ro none \"$2/pods/uid-1/volumes/kubernetes.io~configmap/settings\" || exit 99
         exec \"$1\" tree --root \"$2\"";
     let rights: &[&str] = if rustix::process::geteuid().is_root() { &[] } else { &["--map-root-user"] };
-    let run = Command::new("unshare")
+    let run = windlass_testing::process::program("unshare")
         .args(rights)
         .args(["--mount", "--propagation", "private", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_windlass")])
         .arg(root.path())

@@ -3,17 +3,14 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::Stdio,
-    sync::mpsc,
 };
 
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use serde_json::Value;
+use windlass_testing::{daemon::Case, process::Process};
 
 use crate::{
-    case::{Case, Ended, PATIENCE},
     csi::{CLASS, DRIVER, POD, can_run, start_controlling_daemon, start_driver, until_unstaged},
     tests,
 };
@@ -42,15 +39,10 @@ fn class() -> String {
 /// Waits until the claim is so, by a watch.
 fn until_claim(case: &Case, is_so: impl Fn(&Value) -> bool) -> Value {
     let mut command = case.windlass();
-    command.args(["get", "claims", "--watch", "--output-watch-events", "-o", "json"]).stdout(Stdio::piped());
-    let mut watch = Ended(command.spawn().unwrap());
-    let output = BufReader::new(watch.0.stdout.take().unwrap());
-    let (sender, lines) = mpsc::channel();
-    // Ends with the program.
-    std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|it| sender.send(it)));
+    command.args(["get", "claims", "--watch", "--output-watch-events", "-o", "json"]);
+    let (_watch, lines) = Process::start_for_lines(&mut command);
     let mut last = Value::Null;
-    loop {
-        let Ok(line) = lines.recv_timeout(PATIENCE) else { panic!("the claim is last seen as {last:#}") };
+    for line in lines {
         let event: Value = serde_json::from_str(&line).unwrap();
         let gone = event["type"] == "DELETED";
         last = if gone { Value::Null } else { event["object"]["status"].clone() };
@@ -58,6 +50,7 @@ fn until_claim(case: &Case, is_so: impl Fn(&Value) -> bool) -> Value {
             return last;
         }
     }
+    panic!("the claim is last seen as {last:#}");
 }
 
 fn until_phase(case: &Case, phase: &str) -> Value {

@@ -5,23 +5,24 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{Read, Write},
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::mpsc,
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use serde_json::Value;
 use windlass_csi::{Driver, Limits, proto::csi};
-
-use crate::{
-    case::{Case, Daemon, Ended, PATIENCE, until},
-    enter::{BASE, privileged},
-    tests,
+use windlass_testing::{
+    daemon::{Case, Daemon},
+    disk::loop_devices,
+    namespace::privileged,
+    process::Process,
+    wait::until,
 };
+
+use crate::tests;
 
 tests![
     a_watch_of_drivers_tells_of_those_that_come_and_go_and_of_their_volumes,
@@ -69,21 +70,10 @@ pub(crate) fn can_run(what: &str) -> bool {
     missing.is_none()
 }
 
-/// Where the driver's sockets are: the path of a socket must be short, and the names of tests are not.
-fn sockets(case: &Case) -> PathBuf {
-    let number = case
-        .path("")
-        .as_os_str()
-        .as_encoded_bytes()
-        .iter()
-        .fold(7_u32, |sum, it| sum.wrapping_mul(31).wrapping_add((*it).into()));
-    Path::new(BASE).join(format!("{number:x}"))
-}
-
 /// Starts the daemon, which looks for drivers there.
 fn start_daemon(case: &Case) -> Daemon {
     let mut command = case.run();
-    command.arg("--driver-registry").arg(sockets(case).join("registry"));
+    command.arg("--driver-registry").arg(case.sockets().join("registry"));
     case.start_as(command)
 }
 
@@ -100,34 +90,19 @@ pub(crate) fn until_unstaged(case: &Case, below: &str) {
 pub(crate) fn start_controlling_daemon(case: &Case, delete_delay: &str) -> Daemon {
     let mut command = case.run();
     command.args(["--delete-delay", delete_delay]);
-    command.arg("--driver-registry").arg(sockets(case).join("registry"));
-    command.arg(format!("--controller={DRIVER}={}", sockets(case).join("csi.sock").display()));
+    command.arg("--driver-registry").arg(case.sockets().join("registry"));
+    command.arg(format!("--controller={DRIVER}={}", case.sockets().join("csi.sock").display()));
     case.start_as(command)
 }
 
 /// Starts the driver, and waits until it can be called.
-pub(crate) fn start_driver(case: &Case) -> Ended {
-    start_driver_with(case, &[])
-}
-
-fn start_driver_with(case: &Case, options: &[&str]) -> Ended {
-    let program = Path::new(env!("CARGO_BIN_EXE_windlass")).with_file_name("windlass-loop");
-    assert!(program.exists(), "{} is missing: cargo build --package windlass-loop", program.display());
-    let log = File::options().create(true).append(true).open(case.path("driver.log")).unwrap();
-    let mut command = Command::new(program);
-    command.arg("--endpoint").arg(sockets(case).join("csi.sock")).arg("--state").arg(case.path("state"));
-    command.arg("--registry").arg(sockets(case).join("registry")).args(["--node-id", "node-1"]);
-    command.args(options);
-    let mut driver = Ended(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap());
-    let mut line = String::new();
-    BufReader::new(driver.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert!(!line.is_empty(), "the driver ended: {}", fs::read_to_string(case.path("driver.log")).unwrap());
-    driver
+pub(crate) fn start_driver(case: &Case) -> Process {
+    case.start_loop_driver(&case.sockets(), &[])
 }
 
 /// Takes the socket of a driver away by which it has registered, as one that ends in order does itself.
 fn forget_driver(case: &Case) {
-    fs::remove_file(sockets(case).join("registry").join(windlass_csi::registration_socket(DRIVER))).unwrap();
+    fs::remove_file(case.sockets().join("registry").join(windlass_csi::registration_socket(DRIVER))).unwrap();
 }
 
 /// What a cluster's controllers would do, by the driver's controller service.
@@ -139,7 +114,7 @@ struct Controller {
 impl Controller {
     fn of(case: &Case) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { runtime, driver: Driver::new(DRIVER, sockets(case).join("csi.sock"), Limits::default()) }
+        Self { runtime, driver: Driver::new(DRIVER, case.sockets().join("csi.sock"), Limits::default()) }
     }
 
     fn create(&self, name: &str, megabytes: i64, kind: Option<&str>) -> String {
@@ -220,19 +195,10 @@ fn size(path: &Path) -> u64 {
     status.f_blocks * status.f_frsize
 }
 
-/// The loop devices that belong to the driver of this test.
-fn loop_devices(case: &Case) -> Vec<PathBuf> {
-    let state = case.path("state");
-    let entries = fs::read_dir("/sys/block").unwrap().flatten().map(|it| it.path().join("loop/backing_file"));
-    let backed = entries.filter(|it| fs::read_to_string(it).is_ok_and(|it| Path::new(it.trim()).starts_with(&state)));
-    backed.collect()
-}
-
-/// What a watch of the drivers told.
 /// What is told next of drivers, but for those that are about to be gone: whether that is noticed by the end of the
 /// connection or by that of the socket is chance.
-fn next_driver(lines: &mut impl Iterator<Item = io::Result<String>>) -> (String, bool, usize) {
-    let mut events = lines.map(|it| serde_json::from_str::<Value>(&it.unwrap()).unwrap());
+fn next_driver(lines: &mut impl Iterator<Item = String>) -> (String, bool, usize) {
+    let mut events = lines.map(|it| serde_json::from_str::<Value>(&it).unwrap());
     let is_dying = |it: &Value| it["type"] == "MODIFIED" && !it["object"]["status"]["unreachableSince"].is_null();
     let event = events.find(|it| !is_dying(it)).expect("the watch goes on");
     let status = &event["object"]["status"];
@@ -246,13 +212,8 @@ fn a_watch_of_drivers_tells_of_those_that_come_and_go_and_of_their_volumes(case:
     }
     let daemon = start_daemon(case);
     let mut command = case.windlass();
-    command.args(["get", "drivers", "--watch", "--output-watch-events", "-o", "json"]).stdout(Stdio::piped());
-    let mut watch = Ended(command.spawn().unwrap());
-    let lines = BufReader::new(watch.0.stdout.take().unwrap()).lines();
-    // Lines that do not come end the test.
-    let (sender, received) = mpsc::channel();
-    std::thread::spawn(move || lines.into_iter().try_for_each(|it| sender.send(it)));
-    let mut lines = std::iter::from_fn(|| received.recv_timeout(PATIENCE).ok());
+    command.args(["get", "drivers", "--watch", "--output-watch-events", "-o", "json"]);
+    let (watch, mut lines) = Process::start_for_lines(&mut command);
     let told = |kind: &str, registered, volumes| (kind.to_owned(), registered, volumes);
     assert_eq!(next_driver(&mut lines), told("BOOKMARK", false, 0));
 
@@ -327,7 +288,7 @@ fn a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes(case:
     case.wait_unmounted(&["app"]);
     until_unstaged(case, DRIVER);
     assert_eq!(case.mounts(), Vec::<PathBuf>::new());
-    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert_eq!(loop_devices(&case.path("state")), Vec::<PathBuf>::new());
 
     // The bytes are the volume's.
     case.manifest("app.yaml", POD);
@@ -338,7 +299,7 @@ fn a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes(case:
     until_unstaged(case, DRIVER);
     controller.delete(&volume);
     assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 0);
-    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert_eq!(loop_devices(&case.path("state")), Vec::<PathBuf>::new());
     assert!(daemon.stop().success());
     drop(driver);
 }
@@ -365,7 +326,7 @@ spec:
     case.manifest("data.yaml", &claim(320));
     case.manifest("app.yaml", POD);
     case.until_reason("app", "data", |it| it["message"].as_str().unwrap().contains("PVC is not bound: driver name"));
-    let driver = start_driver_with(case, &["--attach"]);
+    let driver = case.start_loop_driver(&case.sockets(), &["--attach"]);
     case.wait_mounted(&["app"]);
     let volumes = case.path("root/pods/app-1/volumes/kubernetes.io~csi");
     let name = fs::read_dir(&volumes).unwrap().next().unwrap().unwrap().file_name();
@@ -384,7 +345,7 @@ spec:
     drop(driver);
     daemon.kill();
     daemon = start_controlling_daemon(case, "0s");
-    let driver = start_driver_with(case, &["--attach"]);
+    let driver = case.start_loop_driver(&case.sockets(), &["--attach"]);
     daemon.until_logged("the driver is registered");
     assert_eq!(fs::read_to_string(path.join("order")).unwrap(), "forty fathoms of rope");
     case.manifest("data.yaml", &claim(512));
@@ -406,7 +367,7 @@ spec:
     case.wait_unmounted(&["app"]);
     daemon.until_logged("was deleted");
     assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 0);
-    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert_eq!(loop_devices(&case.path("state")), Vec::<PathBuf>::new());
     assert_eq!(case.mounts(), Vec::<PathBuf>::new());
     assert!(daemon.stop().success());
     drop(driver);
@@ -443,7 +404,7 @@ spec:
     case.remove_manifest("app.yaml");
     case.wait_unmounted(&["app"]);
     assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 0);
-    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert_eq!(loop_devices(&case.path("state")), Vec::<PathBuf>::new());
     assert!(daemon.stop().success());
 }
 
@@ -469,7 +430,7 @@ spec:
     case.manifest("driver.yaml", OBJECT);
     case.manifest("app.yaml", &pod);
     case.wait_mounted(&["app"]);
-    let signal = |signal| rustix::process::kill_process(Pid::from_child(&driver.0), signal).unwrap();
+    let signal = |signal| driver.signal(signal);
     signal(Signal::STOP);
     let volumes = &case.json(&["usage", "app"])["status"]["volumes"];
     assert!(volumes[0]["error"].as_str().unwrap().starts_with("there is no answer after 5 s"), "{volumes}");
@@ -479,7 +440,7 @@ spec:
     assert!(volumes[0]["bytes"]["total"].as_u64().unwrap() > 0, "{volumes}");
     case.remove_manifest("app.yaml");
     case.wait_unmounted(&["app"]);
-    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert_eq!(loop_devices(&case.path("state")), Vec::<PathBuf>::new());
     assert!(daemon.stop().success());
 }
 
@@ -505,7 +466,7 @@ fn a_device_of_a_driver_is_given_to_a_pod_as_it_is(case: &Case) {
     case.remove_manifest("app.yaml");
     case.wait_unmounted(&["app"]);
     until_unstaged(case, "volumeDevices");
-    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert_eq!(loop_devices(&case.path("state")), Vec::<PathBuf>::new());
     case.manifest("app.yaml", &pod);
     case.wait_mounted(&["app"]);
     let mut bytes = [0; 13];
@@ -515,7 +476,7 @@ fn a_device_of_a_driver_is_given_to_a_pod_as_it_is(case: &Case) {
     case.wait_unmounted(&["app"]);
     until_unstaged(case, "volumeDevices");
     controller.delete(&volume);
-    assert_eq!(loop_devices(case), Vec::<PathBuf>::new());
+    assert_eq!(loop_devices(&case.path("state")), Vec::<PathBuf>::new());
     assert_eq!(case.mounts(), Vec::<PathBuf>::new());
     assert!(daemon.stop().success());
 }

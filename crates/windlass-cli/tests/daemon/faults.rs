@@ -16,10 +16,8 @@ mod tokens;
 
 use std::{collections::BTreeSet, fs};
 
-use libtest_mimic::Trial;
 use serde_json::{Value, json};
-
-use crate::case::Case;
+use windlass_testing::{daemon::Case, harness::Tests};
 
 /// A test of one fault: makes it, lets it be named, and takes it away.
 pub(crate) type Test = (&'static str, fn(&Case, &Fault));
@@ -44,14 +42,14 @@ const EXPLAINED: [&[Test]; 8] = [
     removal::FAULTS,
 ];
 
-pub(crate) fn tests(tests: &mut Vec<Trial>) {
+pub(crate) fn tests(tests: &mut Tests) {
     for (name, body) in EXPLAINED.into_iter().flatten() {
-        crate::add(tests, &format!("explain_names_{name}"), move |case| body(case, &Fault::of("Faults", name)));
+        crate::add(tests, &format!("explain_names_{name}"), &[], move |case| body(case, &Fault::of("Faults", name)));
     }
     for (name, body) in node::FAULTS {
-        crate::add(tests, &format!("the_daemon_names_{name}"), move |case| body(case, &Fault::of(DAEMON, name)));
+        crate::add(tests, &format!("the_daemon_names_{name}"), &[], move |case| body(case, &Fault::of(DAEMON, name)));
     }
-    crate::add(tests, "the_tables_of_faults_list_what_is_tested", |_| {
+    crate::add(tests, "the_tables_of_faults_list_what_is_tested", &[], |_| {
         let tested = |it: &[Test]| it.iter().map(|(name, _)| name.replace('_', " ")).collect::<BTreeSet<_>>();
         let listed = |title| rows(title).into_iter().map(|it| it[0].clone()).collect::<BTreeSet<_>>();
         assert_eq!(listed("Faults"), tested(&EXPLAINED.concat()));

@@ -4,11 +4,9 @@
 use std::{fs, path::PathBuf};
 
 use serde_json::Value;
+use windlass_testing::{daemon::Case, wait::until};
 
-use crate::{
-    case::{Case, until},
-    tests,
-};
+use crate::tests;
 
 tests![
     a_start_without_the_manifests_keeps_what_they_named_until_they_are_back,

@@ -8,14 +8,15 @@ use std::{
     process::{Command, Stdio},
 };
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use serde_json::Value;
-
-use crate::{
-    case::{Case, Daemon, Ended},
-    enter::{BASE, privileged},
-    tests,
+use windlass_testing::{
+    daemon::{Case, Daemon},
+    namespace::privileged,
+    process::Process,
 };
+
+use crate::tests;
 
 tests![
     the_judge_finds_nothing_wrong_with_windlass,
@@ -126,33 +127,26 @@ spec:
     )
 }
 
-/// Where the driver's sockets are: the path of a socket must be short, and the names of tests are not.
-fn sockets(case: &Case) -> PathBuf {
-    let bytes = case.path("").into_os_string().into_encoded_bytes();
-    let number = bytes.iter().fold(7_u32, |sum, it| sum.wrapping_mul(31).wrapping_add((*it).into()));
-    Path::new(BASE).join(format!("j{number:x}"))
-}
-
 fn start_daemon(case: &Case) -> Daemon {
     let mut command = case.run();
     // What goes while the daemon is down is gone, and what was made for a claim goes with it.
     command.args(["--delete-delay", "0s", "--orphan-delay", "0"]);
-    command.arg("--driver-registry").arg(sockets(case).join("registry")).args(["--driver-timeout", "1s"]);
+    command.arg("--driver-registry").arg(case.sockets().join("registry")).args(["--driver-timeout", "1s"]);
     // Of use only to volumes that must be attached.
-    command.arg(format!("--controller=judge.csi.windlass.dev={}", sockets(case).join("csi.sock").display()));
+    command.arg(format!("--controller=judge.csi.windlass.dev={}", case.sockets().join("csi.sock").display()));
     case.start_as(command)
 }
 
 /// A judge that runs.
 struct Judge {
-    process: Ended,
+    process: Process,
     log: PathBuf,
 }
 
 impl Judge {
     /// Starts it, and waits until it can be found.
     fn start(case: &Case, arguments: &[&str]) -> Self {
-        let at = sockets(case);
+        let at = case.sockets();
         let mut command: Command = case.windlass();
         command.args(["csi", "judge", "--node-id", "node-1", "--strict", "--log", "-o", "json"]);
         command.args(["--require-secret", "stage=key,publish"]);
@@ -160,7 +154,7 @@ impl Judge {
             command.arg(option).arg(at.join(below));
         }
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = Ended(command.spawn().unwrap());
+        let mut process = Process(command.spawn().unwrap());
         let log = case.path("judge.log");
         let mut messages = BufReader::new(process.0.stderr.take().unwrap());
         let mut line = String::new();
@@ -182,7 +176,7 @@ impl Judge {
     }
 
     fn interrupt(&self) {
-        rustix::process::kill_process(Pid::from_child(&self.process.0), Signal::INT).unwrap();
+        self.process.signal(Signal::INT);
     }
 
     /// Waits until it ends by itself, and expects praise. Gives the rules that were held against something.

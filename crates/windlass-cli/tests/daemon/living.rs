@@ -4,11 +4,9 @@ use std::{fs, path::Path};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use windlass_testing::{daemon::Case, namespace::privileged, wait::until};
 
-use crate::{
-    case::{Case, until},
-    tests,
-};
+use crate::tests;
 
 tests![
     a_directory_of_manifests_becomes_mounted_volumes_that_follow_it,
@@ -254,7 +252,7 @@ fn what_is_not_ours_is_listed_and_left_alone(case: &Case) {
 }
 
 fn a_daemon_without_root_mounts_in_a_namespace_of_its_own(case: &Case) {
-    if !crate::enter::privileged("the test as another user") {
+    if !privileged("the test as another user") {
         return;
     }
     case.manifest("web.yaml", WEB);

@@ -3,11 +3,9 @@
 use std::{fs, os::linux::fs::MetadataExt};
 
 use serde_json::Value;
+use windlass_testing::{daemon::Case, wait::until};
 
-use crate::{
-    case::{Case, until},
-    tests,
-};
+use crate::tests;
 
 tests![
     the_age_of_a_pod_is_since_it_was_first_known_whatever_changes_and_restarts,

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use windlass_csi::proto::csi;
 use windlass_csi::{CallError, Code, End};
+use windlass_testing::scripted::Fault;
 
-use crate::driver::{Act, LONG, SHORT, map, publish, serve, stage};
+use crate::driver::{LONG, SHORT, map, publish, serve, stage};
 
 #[tokio::test]
 async fn every_call_arrives_as_itself_and_succeeds() {
@@ -84,7 +85,7 @@ async fn each_code_of_the_driver_is_final_or_unknown_as_the_kubelet_has_it() {
         (Code::Unauthenticated, End::Final),
     ];
     for (code, end) in rows {
-        it.script.next(Act::Refuse(code, "no".into()));
+        it.script.refuse(code, "no");
         let wanted = CallError {
             method: "NodeStageVolume",
             driver: "disks.example.com".into(),
@@ -102,7 +103,7 @@ async fn each_code_of_the_driver_is_final_or_unknown_as_the_kubelet_has_it() {
 #[tokio::test]
 async fn a_call_without_an_answer_is_unknown_whether_it_took_effect_or_not() {
     let it = serve();
-    for (act, effects) in [(Act::Hang, 0), (Act::DoAndHang, 1)] {
+    for (act, effects) in [(Fault::NeverDone, 0), (Fault::DoneTooLate, 1)] {
         it.script.next(act);
         let error = it.driver.stage(stage(), SHORT).await.unwrap_err();
         assert_eq!((error.code, error.end, error.lied), (Code::DeadlineExceeded, End::Unknown, false));
@@ -117,7 +118,7 @@ async fn a_call_without_an_answer_is_unknown_whether_it_took_effect_or_not() {
 async fn the_driver_is_told_how_long_the_caller_waits_and_whom_it_calls() {
     let it = serve();
     it.driver.stage(stage(), Duration::from_secs(7)).await.unwrap();
-    let headers = it.script.headers.lock().unwrap().clone();
+    let headers = it.script.headers();
     assert_eq!(headers.get("grpc-timeout").unwrap(), "7000000u");
     assert!(headers.get("user-agent").unwrap().to_str().unwrap().starts_with("windlass/"));
 }
@@ -154,13 +155,13 @@ async fn a_request_that_lacks_something_or_has_a_negative_size_is_refused_before
 #[tokio::test]
 async fn a_driver_that_repeats_a_secret_does_not_get_it_into_an_error() {
     let it = serve();
-    it.script.next(Act::Refuse(Code::Internal, "mount -o user=a,password=swordfish\nfailed\u{1b}[1m".into()));
+    it.script.refuse(Code::Internal, "mount -o user=a,password=swordfish\nfailed\u{1b}[1m");
     let error = it.driver.stage(stage(), LONG).await.unwrap_err();
     assert_eq!(error.message, "mount -o user=a,password=… failed\u{fffd}[1m");
     let token = r#"{"a":{"token":"eyJhbGciOiJSUzI1NiIsImtpZCI6Ijk0"}}"#;
     let context = map(&[("csi.storage.k8s.io/serviceAccount.tokens", token), ("path", "exports")]);
     let request = csi::NodePublishVolumeRequest { volume_context: context, ..publish() };
-    it.script.next(Act::Refuse(Code::Internal, "exports: bad eyJhbGciOiJSUzI1NiIsImtpZCI6Ijk0".into()));
+    it.script.refuse(Code::Internal, "exports: bad eyJhbGciOiJSUzI1NiIsImtpZCI6Ijk0");
     let error = it.driver.publish(request, LONG).await.unwrap_err();
     assert_eq!(error.to_string(), "driver disks.example.com: NodePublishVolume: Internal: exports: bad …");
 }
@@ -168,7 +169,7 @@ async fn a_driver_that_repeats_a_secret_does_not_get_it_into_an_error() {
 #[tokio::test]
 async fn a_long_story_is_cut() {
     let it = serve();
-    it.script.next(Act::Refuse(Code::Internal, "é".repeat(4000)));
+    it.script.refuse(Code::Internal, "é".repeat(4000));
     let error = it.driver.stage(stage(), LONG).await.unwrap_err();
     assert!(error.message.len() <= 1024 && error.message.ends_with('…') && error.end == End::Final, "{error}");
 }

@@ -5,5 +5,4 @@ mod driver;
 mod questions;
 mod registrar;
 mod registration;
-mod server;
 mod transport;

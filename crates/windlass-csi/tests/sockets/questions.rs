@@ -2,8 +2,9 @@
 
 use windlass_csi::proto::csi;
 use windlass_csi::{Code, End, Limits, NodeCapabilities};
+use windlass_testing::scripted::Fault;
 
-use crate::driver::{Act, LONG, serve, serve_with};
+use crate::driver::{LONG, serve, serve_with};
 
 #[tokio::test]
 async fn what_a_driver_can_do_is_asked_once_however_many_ask() {
@@ -28,7 +29,7 @@ async fn what_a_driver_can_do_is_asked_once_however_many_ask() {
 #[tokio::test]
 async fn a_failure_is_shared_by_those_who_wait_and_then_forgotten() {
     let it = serve();
-    it.script.next(Act::Refuse(Code::Unavailable, "not yet".into()));
+    it.script.refuse(Code::Unavailable, "not yet");
     let (one, other) = tokio::join!(it.driver.node_capabilities(), it.driver.node_capabilities());
     assert_eq!(one.unwrap_err(), other.unwrap_err());
     it.driver.node_capabilities().await.unwrap();
@@ -39,12 +40,12 @@ async fn a_failure_is_shared_by_those_who_wait_and_then_forgotten() {
 async fn when_the_one_who_asks_gives_up_another_asks() {
     let it = serve();
     let mut arrivals = it.script.arrivals();
-    it.script.next(Act::Hang);
+    it.script.next(Fault::NeverDone);
     let first = tokio::spawn({
         let driver = it.driver.clone();
         async move { driver.node_capabilities().await }
     });
-    arrivals.recv().await.unwrap();
+    arrivals.next().await;
     let driver = it.driver.clone();
     let second = tokio::spawn(async move { driver.node_capabilities().await });
     // It is waiting by the time that the first is stopped, or asks afterwards: either way it must get an answer.

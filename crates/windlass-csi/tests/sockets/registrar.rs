@@ -2,84 +2,52 @@
 
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tonic::service::Routes;
-use tonic::{Request, Response, Status, async_trait};
-use windlass_csi::proto::registration::registration_server::{Registration, RegistrationServer};
-use windlass_csi::proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
+use windlass_csi::proto::registration::registration_server::RegistrationServer;
+use windlass_csi::proto::registration::{PluginInfo, RegistrationStatus};
 use windlass_csi::registration::{News, Settings, watch};
+use windlass_testing::scripted::{self, Registrar};
+use windlass_testing::server::Server;
 
-use crate::driver::{LONG, Script};
-use crate::server::Server;
-
-/// What a plugin says, and what it heard.
-pub(crate) struct Registrar {
-    pub(crate) info: Mutex<PluginInfo>,
-    pub(crate) asked: Mutex<u32>,
-    heard: mpsc::UnboundedSender<RegistrationStatus>,
-    hangs: bool,
-}
-
-#[async_trait]
-impl Registration for Registrar {
-    async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
-        *self.asked.lock().unwrap() += 1;
-        if self.hangs {
-            std::future::pending::<()>().await;
-        }
-        Ok(Response::new(self.info.lock().unwrap().clone()))
-    }
-
-    async fn notify_registration_status(
-        &self,
-        request: Request<RegistrationStatus>,
-    ) -> Result<Response<RegistrationStatusResponse>, Status> {
-        let _ = self.heard.send(request.into_inner());
-        Ok(Response::new(RegistrationStatusResponse::default()))
-    }
-}
+use crate::driver::{Answers, LONG};
 
 /// A plugin that serves the registration and the driver at one socket.
 pub(crate) struct Plugin {
     pub(crate) registrar: Arc<Registrar>,
     pub(crate) heard: mpsc::UnboundedReceiver<RegistrationStatus>,
-    pub(crate) script: Arc<Script>,
+    pub(crate) script: Arc<Answers>,
     pub(crate) server: Server,
 }
 
+/// What a driver of this name says of itself when its services are at the socket where it is asked.
 pub(crate) fn info(name: &str) -> PluginInfo {
-    PluginInfo {
-        r#type: "CSIPlugin".into(),
-        name: name.into(),
-        endpoint: String::new(),
-        supported_versions: vec!["1.0.0".into()],
-    }
+    scripted::info(name, "")
 }
 
 impl Plugin {
     pub(crate) fn start(path: impl AsRef<Path>, info: PluginInfo) -> Self {
-        Self::start_as(path, info, Script::new(), false)
+        Self::start_as(path, info, Answers::new(), false)
     }
 
     pub(crate) fn start_hanging(path: impl AsRef<Path>) -> Self {
-        Self::start_as(path, info("hangs.example.com"), Script::new(), true)
+        Self::start_as(path, info("hangs.example.com"), Answers::new(), true)
     }
 
-    pub(crate) fn start_as(path: impl AsRef<Path>, info: PluginInfo, script: Arc<Script>, hangs: bool) -> Self {
+    pub(crate) fn start_as(path: impl AsRef<Path>, info: PluginInfo, script: Arc<Answers>, hangs: bool) -> Self {
         Self::serve(info, script, hangs, |routes| Server::start(path, routes))
     }
 
     pub(crate) fn start_at(listener: UnixListener, path: PathBuf, info: PluginInfo) -> Self {
-        Self::serve(info, Script::new(), false, |routes| Server::start_at(listener, path, routes))
+        Self::serve(info, Answers::new(), false, |routes| Server::start_at(listener, path, routes))
     }
 
-    fn serve(info: PluginInfo, script: Arc<Script>, hangs: bool, start: impl FnOnce(Routes) -> Server) -> Self {
-        let (tell, heard) = mpsc::unbounded_channel();
-        let registrar = Arc::new(Registrar { info: Mutex::new(info), asked: Mutex::default(), heard: tell, hangs });
+    fn serve(info: PluginInfo, script: Arc<Answers>, hangs: bool, start: impl FnOnce(Routes) -> Server) -> Self {
+        let (registrar, heard) = Registrar::new(info, hangs);
         let routes = script.routes().add_service(RegistrationServer::from_arc(registrar.clone()));
         Self { server: start(routes), registrar, heard, script }
     }

@@ -1,22 +1,24 @@
 //! Drivers introduce themselves.
 
 use std::os::unix::net::UnixListener;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
+use tokio::time::Instant;
 use windlass_csi::Code;
 use windlass_csi::proto::csi;
 use windlass_csi::proto::registration::PluginInfo;
 use windlass_csi::registration::News;
+use windlass_testing::scripted::Fault;
+use windlass_testing::server::Server;
 
-use crate::driver::{Act, LONG, Script, stage};
+use crate::driver::{Answers, LONG, stage};
 use crate::registrar::{Plugin, Watched, info};
-use crate::server::Server;
 
 #[tokio::test]
 async fn a_driver_is_registered_when_its_socket_appears_and_is_told() {
     let mut it = Watched::start();
-    let script = Script::new();
+    let script = Answers::new();
     script.capabilities.lock().unwrap().push(1);
     let mut plugin = Plugin::start_as(it.path("a-reg.sock"), info("a.example.com"), script, false);
     let News::Registered { driver, info, capabilities, socket } = it.next_whole().await else {
@@ -197,11 +199,11 @@ async fn of_two_sockets_that_were_there_first_the_one_made_last_has_the_name() {
 #[tokio::test]
 async fn a_socket_that_is_touched_while_it_is_asked_is_asked_once() {
     let mut it = Watched::start();
-    let script = Script::new();
-    script.next(Act::Hang);
+    let script = Answers::new();
+    script.next(Fault::NeverDone);
     let mut arrivals = script.arrivals();
     let plugin = Plugin::start_as(it.path("a.sock"), info("a.example.com"), script, false);
-    arrivals.recv().await.unwrap();
+    arrivals.next().await;
     std::fs::set_permissions(it.path("a.sock"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     // Comes after, so what was touched has been looked at.
     let _other = Plugin::start(it.path("b.sock"), info("b.example.com"));
@@ -299,14 +301,14 @@ async fn a_plugin_that_is_not_accepted_hears_why() {
 #[tokio::test]
 async fn a_driver_that_lies_or_fails_when_it_is_asked_is_refused_until_it_does_better() {
     let mut it = Watched::start();
-    let script = Script::new();
+    let script = Answers::new();
     script.node.lock().unwrap().node_id.clear();
     let mut plugin = Plugin::start_as(it.path("a.sock"), info("a.example.com"), script, false);
     let News::Refused { name, text, .. } = it.next_whole().await else { panic!("not refused") };
     assert_eq!(name.as_deref(), Some("a.example.com"));
     assert_eq!(text, "driver a.example.com: NodeGetInfo: Internal: its id of this node is empty");
     assert!(!plugin.hears().await.plugin_registered);
-    plugin.script.next(Act::Refuse(Code::Unavailable, "not yet".into()));
+    plugin.script.refuse(Code::Unavailable, "not yet");
     *plugin.script.node.lock().unwrap() = csi::NodeGetInfoResponse { node_id: "n".into(), ..Default::default() };
     let mut last = it.next().await;
     while last.starts_with('!') {
@@ -335,7 +337,7 @@ async fn a_plugin_of_another_type_is_told_once_and_left_alone() {
 async fn a_driver_at_a_socket_of_its_own_is_called_there() {
     let mut it = Watched::start();
     let elsewhere = Watched::prepare();
-    let script = Script::new();
+    let script = Answers::new();
     let server = Server::start(elsewhere.path("csi.sock"), script.routes());
     let endpoint = format!("unix://{}", server.path.display());
     let _plugin = Plugin::start(it.path("a-reg.sock"), PluginInfo { endpoint, ..info("a.example.com") });

@@ -5,9 +5,10 @@ use std::os::unix::net::UnixListener;
 
 use tempfile::TempDir;
 use windlass_csi::{Code, Driver, End, Limits};
+use windlass_testing::scripted::Fault;
+use windlass_testing::server::Server;
 
-use crate::driver::{Act, LONG, SHORT, Script, driver_at, publish, serve, stage};
-use crate::server::Server;
+use crate::driver::{Answers, LONG, SHORT, driver_at, publish, serve, stage};
 
 #[tokio::test]
 async fn nothing_was_sent_where_nobody_listens() {
@@ -28,10 +29,10 @@ async fn nothing_was_sent_where_nobody_listens() {
 async fn a_connection_that_is_cut_in_mid_call_leaves_the_end_unknown() {
     let it = serve();
     let mut arrivals = it.script.arrivals();
-    it.script.next(Act::Hang);
+    it.script.next(Fault::NeverDone);
     let driver = it.driver.clone();
     let call = tokio::spawn(async move { driver.stage(stage(), LONG).await });
-    arrivals.recv().await.unwrap();
+    arrivals.next().await;
     drop(it.server);
     let error = call.await.unwrap().unwrap_err();
     assert_eq!((error.code, error.end, error.lied), (Code::Unavailable, End::Unknown, false), "{error}");
@@ -97,11 +98,11 @@ async fn a_driver_that_comes_back_at_the_same_path_is_found_by_the_next_call() {
 async fn a_call_that_timed_out_does_not_take_the_others_with_it() {
     let it = serve();
     let mut arrivals = it.script.arrivals();
-    it.script.next(Act::Hang);
-    it.script.next(Act::Hang);
+    it.script.next(Fault::NeverDone);
+    it.script.next(Fault::NeverDone);
     let driver = it.driver.clone();
     let other = tokio::spawn(async move { driver.publish(publish(), LONG).await });
-    arrivals.recv().await.unwrap();
+    arrivals.next().await;
     // The connection is given up for new calls now.
     assert_eq!(it.driver.stage(stage(), SHORT).await.unwrap_err().code, Code::DeadlineExceeded);
     it.driver.stage(stage(), LONG).await.unwrap();
@@ -114,7 +115,7 @@ async fn a_call_that_timed_out_does_not_take_the_others_with_it() {
 async fn many_calls_share_one_connection() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("csi.sock");
-    let script = Script::new();
+    let script = Answers::new();
     let _server = Server::start(&path, script.routes());
     let driver = driver_at(&path);
     let calls: Vec<_> = (0..200)
@@ -137,7 +138,7 @@ async fn a_path_that_is_longer_than_an_address_can_be_connected_to() {
     let directory = TempDir::new().unwrap();
     let deep = directory.path().join("d".repeat(120));
     std::fs::create_dir(&deep).unwrap();
-    let script = Script::new();
+    let script = Answers::new();
     let short = directory.path().join("csi.sock");
     let _server = Server::start(&short, script.routes());
     let long = deep.join("csi.sock");

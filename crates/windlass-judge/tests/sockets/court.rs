@@ -1,7 +1,7 @@
 //! A judge that serves, and an orchestrator that calls it as it likes.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,14 +16,11 @@ use windlass_judge::Verdict;
 use windlass_judge::serve::{Bench, Error, Options};
 use windlass_judge::settings::Settings;
 use windlass_judge::verdict::Outcome;
-
-use crate::enter::BASE;
-
-/// Long enough for any machine that is not stuck.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+use windlass_testing::directory::Directory;
+use windlass_testing::wait::PATIENCE;
 
 pub(crate) struct Court {
-    pub(crate) directory: PathBuf,
+    pub(crate) directory: Directory,
     pub(crate) driver: Driver,
     stop: oneshot::Sender<()>,
     served: JoinHandle<Result<Verdict, Error>>,
@@ -47,27 +44,35 @@ pub(crate) fn faults(texts: &[&str]) -> Settings {
     Settings { capabilities: everything(), node_id: "node-1".into(), faults, ..Settings::default() }
 }
 
-pub(crate) fn options(directory: &Path, settings: Settings) -> Options {
+pub(crate) fn options(directory: &Directory, settings: Settings) -> Options {
     Options {
         name: "judge.example.com".into(),
-        endpoint: directory.join("csi.sock"),
-        registry: Some(directory.join("registry")),
-        state: directory.join("state"),
+        endpoint: directory.path("csi.sock"),
+        registry: Some(directory.path("registry")),
+        state: directory.path("state"),
         settings,
+    }
+}
+
+impl Deref for Court {
+    type Target = Directory;
+
+    fn deref(&self) -> &Directory {
+        &self.directory
     }
 }
 
 impl Court {
     /// A judge in a directory of its own. Paths of sockets must be short.
     pub(crate) fn open(name: &str, settings: Settings) -> Self {
-        let directory = Path::new(BASE).join(name);
-        fs::create_dir_all(directory.join("targets")).unwrap();
+        let directory = Directory::new(name);
+        directory.directory("targets");
         let bench = Bench::bind(options(&directory, settings), Box::new(|_| {})).unwrap();
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(bench.serve(async {
             let _ = stopped.await;
         }));
-        let driver = Driver::new("judge.example.com", directory.join("csi.sock"), Limits::default());
+        let driver = Driver::new("judge.example.com", directory.path("csi.sock"), Limits::default());
         Self { directory, driver, stop, served }
     }
 
@@ -75,24 +80,11 @@ impl Court {
     pub(crate) async fn verdict(self) -> Verdict {
         self.stop.send(()).unwrap();
         let verdict = self.served.await.unwrap().unwrap();
-        assert_eq!(mounts(&self.directory), Vec::<PathBuf>::new());
+        assert_eq!(self.directory.mounts_below(""), Vec::<PathBuf>::new());
         for socket in ["csi.sock", "registry/@judge.example.com-reg.sock"] {
-            assert!(!self.directory.join(socket).exists(), "{socket}");
+            assert!(!self.directory.path(socket).exists(), "{socket}");
         }
         verdict
-    }
-
-    pub(crate) fn path(&self, below: &str) -> PathBuf {
-        self.directory.join(below)
-    }
-
-    fn text(&self, below: &str) -> String {
-        self.path(below).to_str().unwrap().to_owned()
-    }
-
-    /// A directory to stage a volume in, as an orchestrator makes it.
-    pub(crate) fn make(&self, staging: &str) {
-        fs::create_dir_all(self.path(staging)).unwrap();
     }
 
     pub(crate) async fn stage(&self, volume: &str, staging: &str) -> Result<(), CallError> {
@@ -165,12 +157,6 @@ pub(crate) fn block() -> csi::VolumeCapability {
         access_type: Some(AccessType::Block(BlockVolume {})),
         access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }),
     }
-}
-
-/// Where something is mounted below a directory.
-pub(crate) fn mounts(directory: &Path) -> Vec<PathBuf> {
-    let table = windlass_linux::table::Reader::best().read().unwrap();
-    table.below(directory).map(|it| it.mount_point.clone()).collect()
 }
 
 /// How many things are mounted at a path.

@@ -6,7 +6,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use libtest_mimic::Trial;
 use windlass_csi::proto::csi;
 use windlass_csi::proto::csi::volume_capability::access_mode::Mode;
 use windlass_csi::registration::{self, News};
@@ -16,20 +15,14 @@ use windlass_judge::settings::Settings;
 use windlass_judge::verdict::Outcome;
 use windlass_linux::mount::{self, Extent, Options};
 use windlass_linux::safe_path::Place;
+use windlass_testing::directory::Directory;
+use windlass_testing::disk::loop_devices;
+use windlass_testing::namespace::privileged;
+use windlass_testing::wait::PATIENCE;
 
-use crate::court::{Court, PATIENCE, block, broken, capability, faults, mounted, mounts, options, passed};
-use crate::enter::{BASE, privileged};
-use crate::trial;
+use crate::court::{Court, block, broken, capability, faults, mounted, options, passed};
 
-macro_rules! all {
-    ($($test:ident),* $(,)?) => {
-        pub(crate) fn all() -> Vec<Trial> {
-            vec![$(trial(stringify!($test), || Box::pin($test())),)*]
-        }
-    };
-}
-
-all![
+windlass_testing::tests![
     an_orchestrator_that_does_well_is_told_so,
     a_clumsy_orchestrator_is_told_what_it_broke,
     an_open_outcome_that_is_taken_for_success_is_noticed,
@@ -54,7 +47,7 @@ async fn an_orchestrator_that_does_well_is_told_so() {
     let News::Registered { driver, info, capabilities, .. } = told else { panic!("{told:?}") };
     assert_eq!((driver.name(), &*info.id), ("judge.example.com", "node-1"));
     assert!(capabilities.stage_unstage && capabilities.expand);
-    court.make("staging");
+    court.directory("staging");
     court.stage("a", "staging").await.unwrap();
     court.publish("a", "staging", "targets/1").await.unwrap();
     court.publish_with("a", "staging", "targets/2", capability(Mode::SingleNodeWriter), true).await.unwrap();
@@ -98,11 +91,11 @@ async fn an_orchestrator_that_does_well_is_told_so() {
 
 async fn a_clumsy_orchestrator_is_told_what_it_broke() {
     let court = Court::open("clumsy", Settings { secrets: vec!["stage=key".parse().unwrap()], ..faults(&[]) });
-    court.make("targets/ready");
+    court.directory("targets/ready");
     let early = court.publish("a", "staging", "targets/1").await.unwrap_err();
     assert_eq!((early.code, early.end), (Code::FailedPrecondition, End::Final));
     court.stage("a", "staging").await.unwrap_err();
-    court.make("staging");
+    court.directory("staging");
     let secret = BTreeMap::from([("password".to_owned(), "hunter2".to_owned())]);
     let plain = capability(Mode::SingleNodeWriter);
     court.stage_with("a", "staging", plain.clone(), secret, PATIENCE).await.unwrap();
@@ -115,7 +108,7 @@ async fn a_clumsy_orchestrator_is_told_what_it_broke() {
     court.unstage("a", "staging").await.unwrap_err();
     court.unpublish("a", "targets/other").await.unwrap();
     court.stage_with("a", "staging", Default::default(), BTreeMap::new(), PATIENCE).await.unwrap_err();
-    assert_eq!(mounts(&court.path("targets")), [court.path("targets/ready")]);
+    assert_eq!(court.mounts_below("targets"), [court.path("targets/ready")]);
     let verdict = court.verdict().await;
     let expected = [
         "asked-first",
@@ -143,7 +136,7 @@ async fn an_open_outcome_that_is_taken_for_success_is_noticed() {
     let court = Court::open("open", faults(&["stage=silence-with-effect", "publish=timeout-without-effect"]));
     court.driver.plugin_info().await.unwrap();
     court.driver.node_capabilities().await.unwrap();
-    court.make("staging");
+    court.directory("staging");
     let plain = capability(Mode::SingleNodeWriter);
     let soon = Duration::from_secs(2);
     let open = court.stage_with("a", "staging", plain, BTreeMap::new(), soon).await.unwrap_err();
@@ -156,7 +149,7 @@ async fn an_open_outcome_that_is_taken_for_success_is_noticed() {
     court.unpublish("a", "targets/1").await.unwrap();
     court.unstage("a", "staging").await.unwrap();
     // And not at all.
-    court.make("other");
+    court.directory("other");
     let plain = capability(Mode::SingleNodeWriter);
     court.stage_with("b", "other", plain, BTreeMap::new(), soon).await.unwrap_err();
     // By the answer to this it has heard that nobody waits for the last one any more.
@@ -170,7 +163,7 @@ async fn a_connection_that_is_cut_leaves_the_outcome_open() {
         Court::open("cut", faults(&["stage=connection-lost-with-effect", "unstage=connection-lost-without-effect"]));
     court.driver.plugin_info().await.unwrap();
     court.driver.node_capabilities().await.unwrap();
-    court.make("staging");
+    court.directory("staging");
     assert_eq!(court.stage("a", "staging").await.unwrap_err().end, End::Unknown);
     court.stage("a", "staging").await.unwrap();
     assert_eq!(court.unstage("a", "staging").await.unwrap_err().end, End::Unknown);
@@ -186,7 +179,7 @@ async fn calls_that_overlap_are_noticed() {
     let court = Court::open("overlap", faults(&["stage=silence-without-effect"]));
     court.driver.plugin_info().await.unwrap();
     court.driver.node_capabilities().await.unwrap();
-    court.make("staging");
+    court.directory("staging");
     // Whichever comes first is not answered, and so is under way when the other comes.
     tokio::select! {
         done = court.stage("a", "staging") => done.unwrap(),
@@ -209,7 +202,7 @@ async fn a_device_is_given_and_taken_away() {
     let court = Court::open("device", faults(&[]));
     court.driver.plugin_info().await.unwrap();
     court.driver.node_capabilities().await.unwrap();
-    court.make("staging");
+    court.directory("staging");
     court.stage_with("a", "staging", block(), BTreeMap::new(), PATIENCE).await.unwrap();
     for target in ["targets/1", "targets/2"] {
         court.publish_with("a", "staging", target, block(), false).await.unwrap();
@@ -223,12 +216,6 @@ async fn a_device_is_given_and_taken_away() {
     let verdict = court.verdict().await;
     assert_eq!(verdict.outcome, Outcome::Passed, "{verdict}");
     assert_eq!(loop_devices(&state), Vec::<PathBuf>::new());
-}
-
-/// The loop devices on files below a directory.
-fn loop_devices(below: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir("/sys/block").unwrap().flatten().map(|it| it.path().join("loop/backing_file"));
-    entries.filter(|it| fs::read_to_string(it).is_ok_and(|it| Path::new(it.trim()).starts_with(below))).collect()
 }
 
 async fn volumes_are_attached_with_what_the_judge_has_told() {
@@ -246,7 +233,7 @@ async fn volumes_are_attached_with_what_the_judge_has_told() {
     };
     let attached = court.driver.controller_publish(request.clone(), PATIENCE).await.unwrap();
     assert_eq!(court.driver.controller_publish(request, PATIENCE).await.unwrap(), attached);
-    court.make("staging");
+    court.directory("staging");
     let request = csi::NodeStageVolumeRequest {
         volume_id: "a".into(),
         staging_target_path: court.path("staging").to_str().unwrap().into(),
@@ -296,7 +283,7 @@ async fn volumes_are_made_grown_and_deleted() {
     assert_eq!(small.capacity_bytes, 2 << 20, "half of it is a lie");
     let large = court.driver.controller_expand(grow, PATIENCE).await.unwrap();
     assert_eq!((large.capacity_bytes, large.node_expansion_required), (4 << 20, true));
-    court.make("staging");
+    court.directory("staging");
     let request = csi::DeleteVolumeRequest { volume_id: volume.volume_id.clone(), ..Default::default() };
     court.driver.delete_volume(request.clone(), PATIENCE).await.unwrap();
     court.driver.delete_volume(request, PATIENCE).await.unwrap();
@@ -327,13 +314,13 @@ async fn codes_slow_answers_and_lies_are_played() {
     let court = Court::open("lies", Settings { slow_by, ..faults(&played) });
     court.driver.plugin_info().await.unwrap();
     court.driver.node_capabilities().await.unwrap();
-    court.make("staging");
+    court.directory("staging");
     let refused = court.stage("a", "staging").await.unwrap_err();
     assert_eq!((refused.code, refused.end), (Code::NotFound, End::Final));
     let open = court.stage("a", "staging").await.unwrap_err();
     assert_eq!((open.code, open.end), (Code::Aborted, End::Unknown));
     assert_eq!(mounted(&court.path("staging")), 0);
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     court.stage("a", "staging").await.unwrap();
     assert!(began.elapsed() >= slow_by);
     assert_eq!(mounted(&court.path("staging")), 1);
@@ -353,7 +340,7 @@ async fn a_judge_that_ends_takes_its_mounts_along() {
     let court = Court::open("ends", settings);
     court.driver.plugin_info().await.unwrap();
     court.driver.node_capabilities().await.unwrap();
-    court.make("staging");
+    court.directory("staging");
     court.stage("a", "staging").await.unwrap();
     court.publish("a", "staging", "targets/1").await.unwrap();
     let (staging, target) = (court.path("staging"), court.path("targets/1"));
@@ -365,16 +352,16 @@ async fn a_judge_that_ends_takes_its_mounts_along() {
 }
 
 async fn what_a_killed_judge_has_left_is_taken_away() {
-    let directory = Path::new(BASE).join("killed");
+    let directory = Directory::new("killed");
     for below in ["state/volumes", "targets/1", "staging"] {
-        fs::create_dir_all(directory.join(below)).unwrap();
+        directory.directory(below);
     }
-    let base = directory.join("state/volumes");
+    let base = directory.path("state/volumes");
     let tmpfs = mount::filesystem("tmpfs", "windlass-judge", &Options::default()).unwrap();
     tmpfs.attach(&Place::root(&base).unwrap()).unwrap();
     for below in ["targets/1", "staging"] {
         let bound = mount::bind(&Place::root(&base).unwrap(), Extent::One).unwrap();
-        bound.attach(&Place::root(directory.join(below)).unwrap()).unwrap();
+        bound.attach(&Place::root(directory.path(below)).unwrap()).unwrap();
     }
     let court = Court::open("killed", faults(&[]));
     court.unpublish("a", "targets/1").await.unwrap();
@@ -387,23 +374,22 @@ async fn what_a_killed_judge_has_left_is_taken_away() {
 }
 
 async fn a_judge_that_cannot_serve_leaves_nothing() {
-    let directory = Path::new(BASE).join("cannot");
-    fs::create_dir_all(&directory).unwrap();
-    fs::write(directory.join("csi.sock"), "data").unwrap();
+    let directory = Directory::new("cannot");
+    fs::write(directory.path("csi.sock"), "data").unwrap();
     let bound = Bench::bind(options(&directory, faults(&[])), Box::new(|_| {}));
     assert!(matches!(bound, Err(Error::Socket(SocketError::InTheWay { .. }))));
-    assert_eq!(mounts(&directory), Vec::<PathBuf>::new());
-    assert_eq!(fs::read(directory.join("csi.sock")).unwrap(), b"data");
+    assert_eq!(directory.mounts_below(""), Vec::<PathBuf>::new());
+    assert_eq!(fs::read(directory.path("csi.sock")).unwrap(), b"data");
 }
 
 async fn it_is_idle_when_all_volumes_have_gone() {
-    let directory = Path::new(BASE).join("idle");
-    fs::create_dir_all(directory.join("staging")).unwrap();
+    let directory = Directory::new("idle");
+    directory.directory("staging");
     let bench = Bench::bind(options(&directory, faults(&[])), Box::new(|_| {})).unwrap();
     let idle = bench.idle();
     let served = tokio::spawn(bench.serve(idle));
-    let driver = windlass_csi::Driver::new("judge.example.com", directory.join("csi.sock"), Default::default());
-    let staging_target_path = directory.join("staging").to_str().unwrap().to_owned();
+    let driver = windlass_csi::Driver::new("judge.example.com", directory.path("csi.sock"), Default::default());
+    let staging_target_path = directory.text("staging");
     let request = csi::NodeStageVolumeRequest {
         volume_id: "a".into(),
         staging_target_path: staging_target_path.clone(),
@@ -415,5 +401,5 @@ async fn it_is_idle_when_all_volumes_have_gone() {
     driver.unstage(request, PATIENCE).await.unwrap();
     let verdict = tokio::time::timeout(PATIENCE, served).await.unwrap().unwrap().unwrap();
     assert_eq!(verdict.volumes, 1);
-    assert_eq!(mounts(&directory), Vec::<PathBuf>::new());
+    assert_eq!(directory.mounts_below(""), Vec::<PathBuf>::new());
 }

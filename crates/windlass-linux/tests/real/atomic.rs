@@ -11,8 +11,9 @@ use rustix::fs::{Mode, OFlags};
 use windlass_linux::atomic_dir::{Contents, File, Step, write, write_observed};
 use windlass_linux::mount::{Tmpfs, tmpfs};
 use windlass_linux::safe_path::Place;
+use windlass_testing::{namespace::has_ids, process::copy_of_this_program};
 
-use crate::namespace::{Case, Stopping, copy_of_this_program, has_ids};
+use crate::case::{Case, Stopping};
 
 crate::tests!(
     a_write_that_is_killed_at_any_step_leaves_the_old_or_the_new,
@@ -100,7 +101,7 @@ fn a_write_that_is_killed_at_any_step_leaves_the_old_or_the_new(case: &Case) {
     for (scenario, old) in [("first", None), ("update", Some(1)), ("again", Some(1))] {
         for step in 1.. {
             let target = case.path(&format!("{scenario}{step}"));
-            let place = case.directory(&format!("{scenario}{step}"));
+            let place = case.place(&format!("{scenario}{step}"));
             if let Some(old) = old {
                 write(&place, &contents(old)).unwrap();
             }
@@ -146,7 +147,7 @@ fn killed(target: &Path, number: usize, step: usize) -> Option<String> {
 }
 
 fn a_writer_that_is_killed_at_any_moment_leaves_one_version(case: &Case) {
-    let place = case.directory("target");
+    let place = case.place("target");
     let target = case.path("target");
     for round in 0..100 {
         let what = format!("0 0 {}", target.display());
@@ -166,7 +167,7 @@ fn a_writer_that_is_killed_at_any_moment_leaves_one_version(case: &Case) {
 
 fn readers_never_see_a_mix(case: &Case) {
     const UPDATES: usize = 10_000;
-    let place = case.directory("target");
+    let place = case.place("target");
     let pair = |number: usize| {
         let mut contents = Contents::default();
         for path in ["a", "dir/b"] {
@@ -215,7 +216,7 @@ fn readers_never_see_a_mix(case: &Case) {
 
 fn an_update_that_does_not_fit_leaves_the_old(case: &Case) {
     let small = Tmpfs { size_bytes: Some(64 << 10), ..Tmpfs::default() };
-    let place = tmpfs(&small).unwrap().attach(&case.directory("target")).unwrap();
+    let place = tmpfs(&small).unwrap().attach(&case.place("target")).unwrap();
     let target = case.path("target");
     write(&place, &contents(1)).unwrap();
     let mut large = contents(2);
@@ -234,7 +235,7 @@ fn owners_and_groups_are_as_asked_for_and_count_as_changes(case: &Case) {
     if !has_ids() {
         return; // only root can map other ids into the namespace
     }
-    let place = case.directory("target");
+    let place = case.place("target");
     let target = case.path("target");
     let owned = |owner, group| {
         let mut contents = contents(1);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::mount::{UnmountFlags, mount_bind, mount_move, unmount};
 use windlass_linux::watched_files::{Change, Choice, WatchedFiles};
 
-use crate::namespace::Case;
+use crate::case::Case;
 
 crate::tests!(
     a_bind_mount_that_is_unmounted_takes_no_file_away,
@@ -194,7 +194,7 @@ fn a_mount_that_is_moved_away_takes_no_file_away(case: &Case) {
     fill(case, "files");
     let mut files = Files::watch(case, "files");
     files.until(&FILES);
-    case.directory("elsewhere");
+    case.place("elsewhere");
     mount_move(case.path("files"), case.path("elsewhere")).unwrap();
     case.file("elsewhere/x/b.txt", "changed");
     let expected: Vec<_> = [("", MOUNTED)].into_iter().chain(FILES).collect();

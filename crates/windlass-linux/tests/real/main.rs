@@ -1,12 +1,10 @@
 //! The kernel's opinion. Runs as any user: before there is a second thread, the harness enters a user and a mount
 //! namespace of its own, so whatever it mounts is gone when it ends. Each test has a mount namespace to itself.
 
-use libtest_mimic::{Arguments, Failed, Trial};
-
 mod atomic;
+mod case;
 mod files;
 mod mounts;
-mod namespace;
 mod ownership;
 mod paths;
 mod removal;
@@ -14,13 +12,14 @@ mod tables;
 mod usage;
 mod watching;
 
+use case::Case;
+use windlass_testing::{harness::Tests, namespace, tests};
+
 fn main() {
-    if namespace::helped() || atomic::written() {
+    if namespace::wrote_maps() || atomic::written() {
         return;
     }
-    let arguments = Arguments::from_args();
-    let mut tests = Vec::new();
-    for part in [
+    let parts = [
         mounts::tests,
         tables::tests,
         watching::tests,
@@ -30,39 +29,13 @@ fn main() {
         usage::tests,
         atomic::tests,
         files::tests,
-    ] {
-        part(&mut tests);
-    }
-    // Listing needs no namespace, and must not fail for want of one.
-    if !arguments.list
-        && let Err(reason) = namespace::enter()
-    {
-        eprintln!("all tests are skipped: {reason}");
-        tests = tests.into_iter().map(|it| it.with_ignored_flag(true)).collect();
-    }
+    ];
+    let tests = Tests::from_args().after(namespace::enter_as_anybody);
     eprintln!("{}", windlass_linux::abilities::Abilities::of_this_kernel());
-    libtest_mimic::run(&arguments, tests).exit();
+    tests.parts(&parts).run();
 }
 
 /// Adds a test that is named as its function and runs in a mount namespace of its own.
-fn add(tests: &mut Vec<Trial>, name: &'static str, body: fn(&namespace::Case)) {
-    let name = name.rsplit("::").next().unwrap_or(name);
-    tests.push(Trial::test(name, move || {
-        // On a thread of its own: the harness uses its threads again, and namespaces would pile up.
-        let thread = std::thread::spawn(move || body(&namespace::Case::new(name).expect("a namespace")));
-        thread.join().map_err(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-            Failed::from(text.unwrap_or("panicked"))
-        })
-    }));
+fn add(tests: &mut Tests, name: &'static str, needs: &[&str], body: fn(&Case)) {
+    tests.add(name, needs, move || body(&Case::new(name)));
 }
-
-/// The tests of a file, each by the name of its function.
-macro_rules! tests {
-    ($($test:ident),* $(,)?) => {
-        pub(crate) fn tests(tests: &mut Vec<libtest_mimic::Trial>) {
-            $(crate::add(tests, stringify!($test), $test);)*
-        }
-    };
-}
-pub(crate) use tests;

@@ -12,8 +12,9 @@ use windlass_linux::mount::{
 use windlass_linux::safe_path::Place;
 use windlass_linux::table::{Events, Reader, Watch, identify};
 use windlass_linux::working_directory;
+use windlass_testing::{directory::a_tmpfs, namespace::has_ids};
 
-use crate::namespace::{Case, a_tmpfs, has_ids};
+use crate::case::Case;
 
 crate::tests!(
     a_tmpfs_is_as_it_was_asked_for,
@@ -48,7 +49,7 @@ fn a_tmpfs_is_as_it_was_asked_for(case: &Case) {
     };
     let made = tmpfs(&settings).unwrap();
     let id = made.id().unwrap();
-    let root = made.attach(&case.directory("a")).unwrap();
+    let root = made.attach(&case.place("a")).unwrap();
     assert_eq!(identify(&root).unwrap(), id, "it keeps its id");
     let mount = case.mounted("a").unwrap();
     assert_eq!(mount.id, id);
@@ -78,16 +79,16 @@ fn a_tmpfs_that_must_not_swap_is_refused_where_the_kernel_cannot_promise_it(_: &
 
 fn a_mount_that_is_dropped_was_never_there(case: &Case) {
     let before = Reader::best().read().unwrap().len();
-    let target = case.directory("a");
+    let target = case.place("a");
     drop(a_tmpfs());
     drop(bind(&target, Extent::One).unwrap());
     assert_eq!(Reader::best().read().unwrap().len(), before);
 }
 
 fn a_bind_mount_is_read_only_from_its_first_moment(case: &Case) {
-    let source = case.directory("source");
+    let source = case.place("source");
     let copy = bind(&source, Extent::One).unwrap().read_only(Extent::One).unwrap();
-    let target = case.directory("target");
+    let target = case.place("target");
     let root = copy.attach(&target).unwrap();
     assert_eq!(rustix::fs::mkdirat(&root, "x", Mode::RWXU), Err(Errno::ROFS));
     assert!(case.mounted("target").unwrap().is_read_only());
@@ -99,15 +100,15 @@ fn a_tree_is_bound_with_or_without_what_is_mounted_in_it(case: &Case) {
     let source = case.tmpfs("source");
     case.tmpfs("source/inner");
     case.file("source/inner/file", "");
-    bind(&source, Extent::One).unwrap().attach(&case.directory("one")).unwrap();
+    bind(&source, Extent::One).unwrap().attach(&case.place("one")).unwrap();
     assert!(!case.path("one/inner/file").exists());
     let tree = bind(&source, Extent::Tree).unwrap().read_only(Extent::Tree).unwrap();
-    tree.attach(&case.directory("tree")).unwrap();
+    tree.attach(&case.place("tree")).unwrap();
     assert!(case.path("tree/inner/file").exists());
     assert!(case.mounted("tree/inner").unwrap().is_read_only());
     assert!(!case.mounted("source/inner").unwrap().is_read_only());
     let top = bind(&source, Extent::Tree).unwrap().read_only(Extent::One).unwrap();
-    top.attach(&case.directory("top")).unwrap();
+    top.attach(&case.place("top")).unwrap();
     assert!(case.mounted("top").unwrap().is_read_only());
     assert!(!case.mounted("top/inner").unwrap().is_read_only());
 }
@@ -116,7 +117,7 @@ fn a_bind_mount_is_of_what_was_opened_and_not_of_its_path(case: &Case) {
     case.file("secret/file", "not for you");
     case.file("volume/file", "yours");
     let source = Place::root(case.path("volume")).unwrap();
-    let target = case.directory("target");
+    let target = case.place("target");
     std::fs::rename(case.path("volume"), case.path("moved")).unwrap();
     symlink(case.path("secret"), case.path("volume")).unwrap();
     std::fs::rename(case.path("target"), case.path("target moved")).unwrap();
@@ -135,7 +136,7 @@ fn a_file_is_bound_over_a_file(case: &Case) {
     };
     bind(&open("source"), Extent::One).unwrap().attach(&open("target")).unwrap();
     assert_eq!(case.read("target"), "contents");
-    let onto_directory = bind(&open("source"), Extent::One).unwrap().attach(&case.directory("directory"));
+    let onto_directory = bind(&open("source"), Extent::One).unwrap().attach(&case.place("directory"));
     assert!(matches!(onto_directory, Err(Error::Attach { .. })));
 }
 
@@ -178,16 +179,16 @@ fn attributes_of_a_mount_change(case: &Case) {
     assert_eq!(case.mounted("a").unwrap().attribute_words(), "rw,relatime");
     let copy = bind(&root, Extent::One).unwrap();
     let copy = copy.with_attributes(Attributes::MOUNT_ATTR_NOATIME, Extent::One).unwrap();
-    copy.attach(&case.directory("b")).unwrap();
+    copy.attach(&case.place("b")).unwrap();
     assert_eq!(case.mounted("b").unwrap().attribute_words(), "rw,noatime");
 }
 
 fn propagation_spreads_or_does_not(case: &Case) {
     let shared = case.tmpfs("shared");
     set_propagation(&shared, Propagation::Shared, Extent::One).unwrap();
-    bind(&shared, Extent::One).unwrap().attach(&case.directory("peer")).unwrap();
+    bind(&shared, Extent::One).unwrap().attach(&case.place("peer")).unwrap();
     let private = bind(&shared, Extent::One).unwrap().with_propagation(Propagation::Private, Extent::One).unwrap();
-    private.attach(&case.directory("private")).unwrap();
+    private.attach(&case.place("private")).unwrap();
     case.tmpfs("shared/new");
     assert!(case.mounted("peer/new").is_some());
     assert!(case.mounted("private/new").is_none());
@@ -199,10 +200,10 @@ fn propagation_spreads_or_does_not(case: &Case) {
 fn a_mount_is_moved(case: &Case) {
     let root = case.tmpfs("from");
     let id = case.id("from");
-    relocate(&root, &case.directory("to")).unwrap();
+    relocate(&root, &case.place("to")).unwrap();
     assert!(case.mounted("from").is_none());
     assert_eq!(case.mounted("to").unwrap().id, id);
-    let inside = case.directory("to/inside");
+    let inside = case.place("to/inside");
     assert!(matches!(relocate(&root, &inside), Err(Error::Move { source: Errno::LOOP, .. })));
 }
 
@@ -215,7 +216,7 @@ fn an_unmount_is_certain(case: &Case) {
         assert_eq!(unmount(&mount, UnmountPolicy::Clean).unwrap(), Unmounted::Before);
         // Another one in its place is not touched. Without unique ids it must differ to be told apart.
         let kind = if reader == Reader::Mountinfo { "another" } else { "tmpfs" };
-        drop(filesystem("tmpfs", kind, &Options::default()).unwrap().attach(&case.directory("a")).unwrap());
+        drop(filesystem("tmpfs", kind, &Options::default()).unwrap().attach(&case.place("a")).unwrap());
         assert_eq!(unmount(&mount, UnmountPolicy::Lazy).unwrap(), Unmounted::Before);
         unmount(&case.mounted("a").unwrap(), UnmountPolicy::Clean).unwrap();
     }

@@ -13,8 +13,9 @@ use rustix::io::Errno;
 use windlass_linux::mount::{Extent, bind};
 use windlass_linux::ownership::{Access, Attempt, Control, Error, Summary, Wanted, When, apply, root_matches};
 use windlass_linux::safe_path::{Mounts, Place};
+use windlass_testing::namespace::has_ids;
 
-use crate::namespace::{Case, Stopping, has_ids, name};
+use crate::case::{Case, Stopping, name};
 
 crate::tests!(
     every_kind_of_entry_gets_what_it_needs,
@@ -76,7 +77,7 @@ fn listed(root: &Path) -> BTreeMap<PathBuf, (u32, u32)> {
 }
 
 fn every_kind_of_entry_gets_what_it_needs(case: &Case) {
-    let root = case.directory("tree");
+    let root = case.place("tree");
     let fifo = |name: &str| {
         rustix::fs::mknodat(CWD, case.path(name), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     };
@@ -145,7 +146,7 @@ fn only_a_root_that_is_right_in_everything_spares_the_rest(case: &Case) {
     }
     for (number, (access, owner, mode, matches)) in roots.into_iter().enumerate() {
         let tree = format!("tree{number}");
-        let root = case.directory(&tree);
+        let root = case.place(&tree);
         case.file(&format!("{tree}/rogue"), "");
         set_mode(&case.path(&format!("{tree}/rogue")), 0o600);
         lchown(case.path(&tree), None, Some(owner)).unwrap();
@@ -168,7 +169,7 @@ fn what_a_link_leads_to_is_left_alone(case: &Case) {
     set_mode(&case.path("canary"), 0o700);
     set_mode(&case.path("canary/file"), 0o600);
     let before = listed(&case.path("canary"));
-    let root = case.directory("tree");
+    let root = case.place("tree");
     for (link, target) in [("file", "canary/file"), ("directory", "canary"), ("loop", "tree/loop"), ("above", "")] {
         symlink(case.path(target), case.path(&format!("tree/{link}"))).unwrap();
     }
@@ -194,12 +195,12 @@ fn what_is_mounted_below_is_left_alone(case: &Case) {
     set_mode(&case.path("canary"), 0o700);
     set_mode(&case.path("canary/file"), 0o600);
     let before = listed(&case.path("canary"));
-    let root = case.directory("tree");
+    let root = case.place("tree");
     case.tmpfs("tree/other");
     case.file("tree/other/file", "");
     set_mode(&case.path("tree/other/file"), 0o600);
     // Of the same file system, so that no device number tells.
-    case.directory("tree/bound");
+    case.place("tree/bound");
     bind_over(case, "canary", "tree/bound");
     case.file("tree/bound file", "");
     bind_over(case, "canary/file", "tree/bound file");
@@ -233,7 +234,7 @@ fn what_cannot_be_changed_is_told_and_the_rest_goes_on(case: &Case) {
     if !has_ids() {
         return; // there is no other user
     }
-    let root = case.directory("tree");
+    let root = case.place("tree");
     lchown(case.path("tree"), Some(1000), Some(1000)).unwrap();
     for number in 0..40 {
         let path = format!("tree/{number}");
@@ -260,7 +261,7 @@ fn a_directory_that_cannot_be_read_leaves_the_root_as_it_was(case: &Case) {
     if !has_ids() {
         return; // there is no other user
     }
-    let root = case.directory("tree");
+    let root = case.place("tree");
     case.file("tree/above/closed/file", "");
     set_mode(&case.path("tree/above/closed"), 0o700);
     for below in ["tree", "tree/above"] {
@@ -276,7 +277,7 @@ fn a_directory_that_cannot_be_read_leaves_the_root_as_it_was(case: &Case) {
 }
 
 fn a_change_that_was_stopped_goes_on_the_next_time(case: &Case) {
-    let root = case.directory("tree");
+    let root = case.place("tree");
     let files = 4_000;
     for number in 0..files {
         let path = case.path(&format!("tree/{}/{number}", number / 100));
@@ -321,7 +322,7 @@ fn a_change_that_was_stopped_goes_on_the_next_time(case: &Case) {
 
 fn a_tree_deeper_than_any_stack_is_changed(case: &Case) {
     const LEVELS: u64 = 20_000;
-    let root = case.directory("tree");
+    let root = case.place("tree");
     let mut place = Place::root(case.path("tree")).unwrap();
     for _ in 0..LEVELS {
         // Beside the way down, so that there is something to come back for at each level.
@@ -387,7 +388,7 @@ fn many_threads_come_to_what_one_comes_to(case: &Case) {
         let wanted = Wanted { access, ..read_write() };
         let results = [1, 2, 8].map(|count| {
             let tree = format!("tree {seed} {count}");
-            let root = case.directory(&tree);
+            let root = case.place(&tree);
             grow(&case.path(&tree), seed * 0x9E37_79B9);
             let before = listed(&case.path(&tree));
             let summary = give(&root, &wanted, count);
@@ -406,7 +407,7 @@ fn many_threads_come_to_what_one_comes_to(case: &Case) {
 }
 
 fn one_large_directory_is_changed_by_many_threads(case: &Case) {
-    let root = case.directory("tree");
+    let root = case.place("tree");
     for number in 0..5_000 {
         case.file(&format!("tree/{number}"), "");
     }
@@ -420,7 +421,7 @@ fn one_large_directory_is_changed_by_many_threads(case: &Case) {
 /// the changes succeeded.
 fn race(case: &Case, adversary: impl Fn() + Send + Sync) -> usize {
     const CHANGES: usize = 4_000;
-    let root = case.directory("tree");
+    let root = case.place("tree");
     let stop = AtomicBool::new(false);
     let strikes = AtomicUsize::new(0);
     let mut succeeded = 0;
@@ -449,7 +450,7 @@ fn race(case: &Case, adversary: impl Fn() + Send + Sync) -> usize {
 
 fn what_vanishes_meanwhile_is_nobodys_business(case: &Case) {
     case.file("tree/stays", "");
-    let root = case.directory("tree");
+    let root = case.place("tree");
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _stopping = Stopping(&stop);

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use windlass_linux::mount::{Extent, bind};
 use windlass_linux::safe_path::{Mounts, Place};
 
-use crate::namespace::{Case, Stopping, relative};
+use crate::case::{Case, Stopping, relative};
 
 crate::tests!(
     a_mount_is_entered_only_when_asked_for,
@@ -20,10 +20,10 @@ crate::tests!(
 fn a_mount_is_entered_only_when_asked_for(case: &Case) {
     case.tmpfs("volume/mounted");
     case.file("volume/mounted/file", "");
-    case.directory("volume/plain");
+    case.place("volume/plain");
     // A bind mount of the same file system looks the same to everything that compares devices.
-    let source = case.directory("volume/source");
-    bind(&source, Extent::One).unwrap().attach(&case.directory("volume/bound")).unwrap();
+    let source = case.place("volume/source");
+    bind(&source, Extent::One).unwrap().attach(&case.place("volume/bound")).unwrap();
     let root = Place::root(case.path("volume")).unwrap();
     for below in ["mounted", "mounted/file", "bound"] {
         let error = root.find(&relative(below), Mounts::Refuse).unwrap_err();

@@ -12,7 +12,7 @@ use windlass_linux::mount::{Extent, bind};
 use windlass_linux::remove::{self, Aside, Error};
 use windlass_linux::safe_path::{Mounts, Place};
 
-use crate::namespace::{Case, Stopping, name};
+use crate::case::{Case, Stopping, name};
 
 crate::tests!(
     a_mount_anywhere_in_the_tree_stops_everything,
@@ -45,7 +45,7 @@ fn a_bind_mount_of_the_same_file_system_is_a_mount(case: &Case) {
     case.file("canary/data", "kept");
     case.file("canary file", "kept");
     let canary = Place::root(case.path("canary")).unwrap();
-    bind(&canary, Extent::One).unwrap().attach(&case.directory("tree/bound")).unwrap();
+    bind(&canary, Extent::One).unwrap().attach(&case.place("tree/bound")).unwrap();
     case.file("files/bound", "");
     let open = |below: &str| {
         let fd = rustix::fs::open(case.path(below), OFlags::PATH, Mode::empty()).unwrap();
@@ -216,7 +216,7 @@ fn fill(case: &Case) {
 }
 
 fn aside(case: &Case) -> Aside {
-    case.directory("root/windlass");
+    case.place("root/windlass");
     let root = Arc::new(Place::root(case.path("root")).unwrap());
     let above = Place::root(case.path("root/windlass")).unwrap();
     Aside::open(root, &above, &name("removing")).unwrap()

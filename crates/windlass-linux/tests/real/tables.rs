@@ -7,8 +7,9 @@ use std::path::Path;
 use windlass_linux::mount::{self, Attributes, Extent, Options, Propagation, Tmpfs, Value, bind, set_propagation};
 use windlass_linux::safe_path::Place;
 use windlass_linux::table::{Mount, MountId, Reader, Table, identify, look_up};
+use windlass_testing::directory::a_tmpfs;
 
-use crate::namespace::{Case, a_tmpfs, name, relative};
+use crate::case::{Case, name, relative};
 
 crate::tests!(
     both_readers_give_the_same_table,
@@ -28,7 +29,7 @@ fn clutter(case: &Case) {
         made.attach(&Place::root(path).unwrap()).unwrap();
     }
     // A source that is empty, and one that was never given (the old call can do both).
-    case.directory("nothing");
+    case.place("nothing");
     let no_flags = rustix::mount::MountFlags::empty();
     rustix::mount::mount("", case.path("nothing"), "tmpfs", no_flags, None).unwrap();
 
@@ -44,16 +45,16 @@ fn clutter(case: &Case) {
         ("noatime", Attributes::MOUNT_ATTR_NOATIME),
         ("strictatime", Attributes::MOUNT_ATTR_STRICTATIME),
     ] {
-        a_tmpfs().with_attributes(attributes, Extent::One).unwrap().attach(&case.directory(below)).unwrap();
+        a_tmpfs().with_attributes(attributes, Extent::One).unwrap().attach(&case.place(below)).unwrap();
     }
     let read_only = Tmpfs { options: Options::parse(["ro,sync,lazytime"]), ..Tmpfs::default() };
-    mount::tmpfs(&read_only).unwrap().attach(&case.directory("file system read-only")).unwrap();
+    mount::tmpfs(&read_only).unwrap().attach(&case.place("file system read-only")).unwrap();
 
     // A directory of a file system, a directory that is deleted, and a file.
     let plain = Place::root(case.path("plain")).unwrap();
     for below in ["part", "doomed"] {
         let part = plain.make_directories(&relative(below), rustix::fs::Mode::RWXU, mount_crossing()).unwrap();
-        bind(&part, Extent::One).unwrap().attach(&case.directory(&format!("bound {below}"))).unwrap();
+        bind(&part, Extent::One).unwrap().attach(&case.place(&format!("bound {below}"))).unwrap();
     }
     std::fs::remove_dir(case.path("plain/doomed")).unwrap();
     case.file("plain/file", "");
@@ -74,14 +75,14 @@ fn clutter(case: &Case) {
     let shared = case.tmpfs("shared");
     set_propagation(&shared, Propagation::Shared, Extent::One).unwrap();
     for (below, then) in [("slave", None), ("both", Some(Propagation::Shared))] {
-        let copy = bind(&shared, Extent::One).unwrap().attach(&case.directory(below)).unwrap();
+        let copy = bind(&shared, Extent::One).unwrap().attach(&case.place(below)).unwrap();
         set_propagation(&copy, Propagation::Slave, Extent::One).unwrap();
         if let Some(then) = then {
             set_propagation(&copy, then, Extent::One).unwrap();
         }
     }
     let both = Place::root(case.path("both")).unwrap();
-    let third = bind(&both, Extent::One).unwrap().attach(&case.directory("third")).unwrap();
+    let third = bind(&both, Extent::One).unwrap().attach(&case.place("third")).unwrap();
     set_propagation(&third, Propagation::Slave, Extent::One).unwrap();
     let unbindable = case.tmpfs("unbindable");
     set_propagation(&unbindable, Propagation::Unbindable, Extent::One).unwrap();
@@ -169,7 +170,7 @@ fn references_are_all_bind_mounts_of_a_directory(case: &Case) {
     let source = case.tmpfs("source");
     let part = source.make_directory(&name("part"), rustix::fs::Mode::RWXU, mount_crossing()).unwrap();
     for target in ["one", "two"] {
-        bind(&part, Extent::One).unwrap().attach(&case.directory(target)).unwrap();
+        bind(&part, Extent::One).unwrap().attach(&case.place(target)).unwrap();
     }
     let table = Reader::best().read().unwrap();
     let points = |below: &str| {

@@ -7,7 +7,7 @@ use windlass_linux::mount::{Extent, Tmpfs, bind, tmpfs};
 use windlass_linux::safe_path::{Mounts, Place};
 use windlass_linux::usage::{Budget, Walked, statfs, walk};
 
-use crate::namespace::{Case, Stopping, name};
+use crate::case::{Case, Stopping, name};
 
 crate::tests!(
     a_file_system_says_exactly_how_full_it_is,
@@ -23,7 +23,7 @@ fn walk_all(place: &Place) -> Walked {
 
 fn a_file_system_says_exactly_how_full_it_is(case: &Case) {
     let settings = Tmpfs { size_bytes: Some(1 << 20), inodes_max: Some(50), ..Tmpfs::default() };
-    let place = tmpfs(&settings).unwrap().attach(&case.directory("volume")).unwrap();
+    let place = tmpfs(&settings).unwrap().attach(&case.place("volume")).unwrap();
     let space = statfs(&place).unwrap();
     assert_eq!((space.capacity_bytes, space.available_bytes, space.used_bytes), (1 << 20, 1 << 20, 0));
     assert_eq!((space.inodes, space.inodes_free, space.inodes_used), (50, 49, 1));
@@ -41,7 +41,7 @@ fn what_is_mounted_in_a_volume_is_not_of_it(case: &Case) {
     case.file("volume/covered", "");
     case.file("large", &"x".repeat(1 << 20));
     for below in ["volume/mounted", "volume/bound"] {
-        case.directory(below);
+        case.place(below);
     }
     let before = walk_all(&volume);
     assert_eq!((before.inodes_used, before.complete), (5, true));
@@ -50,7 +50,7 @@ fn what_is_mounted_in_a_volume_is_not_of_it(case: &Case) {
     case.file("volume/mounted/file", &"x".repeat(1 << 20));
     case.file("elsewhere/file", &"x".repeat(1 << 20));
     let elsewhere = Place::root(case.path("elsewhere")).unwrap();
-    bind(&elsewhere, Extent::One).unwrap().attach(&case.directory("volume/bound")).unwrap();
+    bind(&elsewhere, Extent::One).unwrap().attach(&case.place("volume/bound")).unwrap();
     let open = |below: &str| {
         let fd = rustix::fs::open(case.path(below), OFlags::PATH, Mode::empty()).unwrap();
         Place::of(fd, case.path(below))
@@ -73,7 +73,7 @@ fn chain(top: &Place, length: usize) {
 }
 
 fn a_tree_deeper_than_any_stack_is_counted(case: &Case) {
-    let top = case.directory("top");
+    let top = case.place("top");
     chain(&top, 20_000);
     let walked = walk_all(&top);
     assert_eq!((walked.inodes_used, walked.complete), (40_001, true));
@@ -110,7 +110,7 @@ fn what_comes_and_goes_meanwhile_is_no_error(case: &Case) {
 
 fn a_tree_that_is_moved_away_gives_a_lower_bound_or_all(case: &Case) {
     const DEPTH: usize = 100;
-    let top = case.directory("top");
+    let top = case.place("top");
     chain(&top, DEPTH);
     case.file("outside/secret", "");
     let stop = AtomicBool::new(false);

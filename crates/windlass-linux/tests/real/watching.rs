@@ -10,8 +10,9 @@ use rustix::mount::UnmountFlags;
 use windlass_linux::mount::{Extent, bind, relocate};
 use windlass_linux::safe_path::Place;
 use windlass_linux::table::{Change, Events, Reader, Table, Watch};
+use windlass_testing::directory::a_tmpfs;
 
-use crate::namespace::{Case, a_tmpfs};
+use crate::case::Case;
 
 crate::tests!(
     mounts_of_another_thread_are_noticed,
@@ -143,7 +144,7 @@ fn a_mount_that_moves_takes_those_below_along(case: &Case) {
         case.tmpfs("from/inner");
         case.tmpfs("from/inner/most");
         watch.changes(LONG).unwrap();
-        relocate(&from, &case.directory("to")).unwrap();
+        relocate(&from, &case.place("to")).unwrap();
         let mut words = told(&watch.changes(LONG).unwrap());
         words.sort_unstable();
         assert_eq!(words, ["+inner", "+most", "+to", "-from", "-inner", "-most"], "{watch:?}");
@@ -186,7 +187,7 @@ fn a_watched_table_equals_a_fresh_one_after_any_history(case: &Case) {
     // On a shared mount, so that mounts spread, tuck in below others, and go in ways that no call names.
     let shared = case.tmpfs("shared");
     windlass_linux::mount::set_propagation(&shared, windlass_linux::mount::Propagation::Shared, Extent::One).unwrap();
-    bind(&shared, Extent::One).unwrap().attach(&case.directory("peer")).unwrap();
+    bind(&shared, Extent::One).unwrap().attach(&case.place("peer")).unwrap();
     let places = ["shared/a", "shared/a/b", "shared/c", "peer/a", "peer/c", "own", "own/a"];
     let mut dice = Dice(7);
     for round in 0..400 {
@@ -258,7 +259,7 @@ fn a_queue_that_ran_over_is_made_up_for(case: &Case) {
         case.tmpfs(&format!("source/{number}"));
     }
     let watch = Watch::begin().unwrap();
-    let target = case.directory("target");
+    let target = case.place("target");
     for _ in 0..=limit / (2 * many) {
         bind(&source, Extent::Tree).unwrap().attach(&target).unwrap();
         lazily_unmount(case.path("target"));

@@ -11,8 +11,10 @@ use windlass_linux::format::{
 use windlass_linux::loop_device::{self, Settings};
 use windlass_linux::mount::Options;
 use windlass_linux::tools;
+use windlass_testing::disk::{Disk, MEBIBYTE};
+use windlass_testing::harness::RESIZE;
 
-use crate::case::{Case, Disk, MEBIBYTE, RESIZE};
+use crate::case::Case;
 
 crate::tests!(
     an_empty_device_is_formatted_once("blkid", "mkfs.ext4", "fsck", "debugfs"),
@@ -65,12 +67,8 @@ fn prepare_to_write(case: &Case, disk: &Disk, kind: &str) -> Prepared {
     prepare(&disk.path, kind, Access::ReadWrite, case.patience).unwrap()
 }
 
-fn header(case: &Case, disk: &Disk) -> String {
-    case.run("debugfs", &["-R", "show_super_stats -h"], &disk.path).stdout
-}
-
-fn reserved_blocks(case: &Case, disk: &Disk) -> String {
-    let stats = header(case, disk);
+fn reserved_blocks(disk: &Disk) -> String {
+    let stats = disk.run("debugfs", &["-R", "show_super_stats -h"]).stdout;
     let line = stats.lines().find_map(|it| it.strip_prefix("Reserved block count:"));
     line.unwrap_or_else(|| panic!("{stats}")).trim().to_owned()
 }
@@ -82,26 +80,26 @@ fn an_empty_device_is_formatted_once(case: &Case) {
     assert!(prepared.formatted);
     assert_eq!((prepared.kind.as_str(), &prepared.fit), ("ext4", &Fit::Wanted));
     assert_eq!(detect(&disk.path, case.patience).unwrap(), Format::Filesystem("ext4".into()));
-    assert_eq!(reserved_blocks(case, &disk), "0");
+    assert_eq!(reserved_blocks(&disk), "0");
     case.mount(prepared.mount(&Options::parse(["noatime", "defaults"])).unwrap(), "a");
     assert_eq!(case.mounted("a").unwrap().attribute_words(), "rw,noatime");
     std::fs::write(case.path("a/file"), "kept").unwrap();
-    case.unmount("a");
+    case.unmount_cleanly("a");
     let again = prepare_to_write(case, &disk, "ext4");
     assert_eq!((again.formatted, &again.notes[..]), (false, &[][..]));
     case.mount(again.mount(&Options::parse(["defaults"])).unwrap(), "a");
     assert_eq!(std::fs::read_to_string(case.path("a/file")).unwrap(), "kept");
-    case.unmount("a");
+    case.unmount_cleanly("a");
 }
 
 fn an_ext3_is_made_without_reserve_and_mounts_as_ext4(case: &Case) {
     let disk = case.disk("image", 16 * MEBIBYTE);
     assert!(prepare_to_write(case, &disk, "ext3").formatted);
-    assert_eq!(reserved_blocks(case, &disk), "0");
+    assert_eq!(reserved_blocks(&disk), "0");
     let prepared = prepare_to_write(case, &disk, "ext4");
     assert_eq!(prepared.fit, Fit::Other(Format::Filesystem("ext3".into())));
     case.mount(prepared.mount(&Options::default()).unwrap(), "a");
-    case.unmount("a");
+    case.unmount_cleanly("a");
 }
 
 fn an_xfs_is_made_and_mounted(case: &Case) {
@@ -110,7 +108,7 @@ fn an_xfs_is_made_and_mounted(case: &Case) {
     assert_eq!(detect(&disk.path, case.patience).unwrap(), Format::Filesystem("xfs".into()));
     case.mount(prepared.mount(&Options::parse(["ro"])).unwrap(), "a");
     assert_eq!(case.mounted("a").unwrap().kind, "xfs");
-    case.unmount("a");
+    case.unmount_cleanly("a");
 }
 
 fn other_types_are_made_without_arguments(case: &Case) {
@@ -181,7 +179,7 @@ fn damaged(case: &Case, damage: &str) -> Disk {
     let disk = case.disk("image", 16 * MEBIBYTE);
     prepare_to_write(case, &disk, "ext4");
     for request in [damage, "set_super_value state 0"] {
-        case.run("debugfs", &["-w", "-R", request], &disk.path);
+        disk.run("debugfs", &["-w", "-R", request]);
     }
     disk
 }
@@ -234,9 +232,8 @@ fn a_missing_program_is_named(case: &Case) {
 }
 
 /// Makes the file below a loop device larger, and tells the device, as a real one would notice by itself.
-fn enlarge(case: &Case, disk: &Disk, size_bytes: u64) {
-    case.image("image", size_bytes);
-    case.run("losetup", &["--set-capacity"], &disk.path);
+fn enlarge(disk: &Disk, size_bytes: u64) {
+    disk.grow(size_bytes);
     assert_eq!(device::size_bytes(&disk.path).unwrap(), size_bytes);
 }
 
@@ -255,11 +252,11 @@ fn grows(case: &Case, kind: &str, before: u64, after: u64) {
     let small = size_of_filesystem(case);
     assert_eq!(grow(), Grown::Full(kind.into()));
     assert_eq!(size_of_filesystem(case), small, "it filled its device before");
-    enlarge(case, &disk, after);
+    enlarge(&disk, after);
     assert_eq!(grow(), Grown::Full(kind.into()));
     assert!(size_of_filesystem(case) > small + (after - before) / 2);
     assert_eq!(std::fs::read_to_string(case.path("a/file")).unwrap(), "kept");
-    case.unmount("a");
+    case.unmount_cleanly("a");
 }
 
 fn a_mounted_ext4_grows_with_its_device(case: &Case) {
@@ -269,12 +266,12 @@ fn a_mounted_ext4_grows_with_its_device(case: &Case) {
 fn an_ext4_grows_with_its_device(case: &Case) {
     let disk = case.disk("image", 32 * MEBIBYTE);
     let prepared = prepare_to_write(case, &disk, "ext4");
-    enlarge(case, &disk, 64 * MEBIBYTE);
+    enlarge(&disk, 64 * MEBIBYTE);
     let grown = grow(&disk.path, &case.path("a"), case.patience).unwrap();
     assert_eq!(grown, Grown::Full("ext4".into()));
     case.mount(prepared.mount(&Options::default()).unwrap(), "a");
     assert!(size_of_filesystem(case) > 48 * MEBIBYTE);
-    case.unmount("a");
+    case.unmount_cleanly("a");
 }
 
 fn an_xfs_grows_with_its_device(case: &Case) {

@@ -5,8 +5,9 @@ use std::os::unix::fs::symlink;
 use rustix::fs::{Mode, OFlags};
 use windlass_linux::device::{self, Kind};
 use windlass_linux::loop_device::{self, Backing, Detached, Error, Settings};
+use windlass_testing::{disk::MEBIBYTE, harness::UNDISTURBED};
 
-use crate::case::{Case, MEBIBYTE, UNDISTURBED};
+use crate::case::Case;
 
 crate::tests!(
     a_file_becomes_a_device(),
@@ -60,7 +61,7 @@ fn a_loop_grows_with_its_file(case: &Case) {
 
 fn a_loop_that_is_not_kept_is_detached(case: &Case) {
     case.image("image", MEBIBYTE);
-    let attached = loop_device::attach(&case.file("image"), Settings::default()).unwrap();
+    let attached = loop_device::attach(&case.hold("image"), Settings::default()).unwrap();
     assert_eq!(case.loops("image"), [attached.device().clone()]);
     drop(attached);
     assert_eq!(case.loops("image"), []);
@@ -68,7 +69,7 @@ fn a_loop_that_is_not_kept_is_detached(case: &Case) {
 
 fn a_failure_in_between_leaks_no_loop(case: &Case) {
     fn fails(case: &Case) -> Result<(), Box<dyn std::error::Error>> {
-        let attached = loop_device::attach(&case.file("image"), Settings::default())?;
+        let attached = loop_device::attach(&case.hold("image"), Settings::default())?;
         assert_eq!(case.loops("image").len(), 1);
         // Nothing is on it.
         windlass_linux::mount::filesystem("ext4", attached.device().path(), &Default::default())?;
@@ -79,7 +80,7 @@ fn a_failure_in_between_leaks_no_loop(case: &Case) {
     fails(case).unwrap_err();
     assert_eq!(case.loops("image"), []);
     let panicked = std::panic::catch_unwind(|| {
-        let _attached = loop_device::attach(&case.file("image"), Settings::default()).unwrap();
+        let _attached = loop_device::attach(&case.hold("image"), Settings::default()).unwrap();
         std::panic::resume_unwind(Box::new(()));
     });
     assert!(panicked.is_err());
@@ -89,7 +90,7 @@ fn a_failure_in_between_leaks_no_loop(case: &Case) {
 fn a_loop_that_clears_itself_is_gone_with_its_last_user(case: &Case) {
     case.image("image", MEBIBYTE);
     let settings = Settings { autoclear: true, ..Settings::default() };
-    let attached = loop_device::attach(&case.file("image"), settings).unwrap();
+    let attached = loop_device::attach(&case.hold("image"), settings).unwrap();
     assert!(attached.device().autoclear);
     let user = std::fs::File::open(attached.device().path()).unwrap();
     let kept = attached.keep();
@@ -123,12 +124,12 @@ fn a_loop_in_use_ends_with_its_use(case: &Case) {
 
 fn loops_are_found_by_file_and_by_path(case: &Case) {
     let disk = case.disk("image", MEBIBYTE);
-    let held = case.file("image");
+    let held = case.hold("image");
     assert_eq!(loop_device::of_path(&case.path("image")).unwrap(), std::slice::from_ref(&disk.device));
     assert_eq!(loop_device::of_path(&case.path("other")).unwrap(), []);
     assert_eq!(loop_device::of_file_by_name(&held).unwrap(), std::slice::from_ref(&disk.device));
     case.image("directory-image", MEBIBYTE);
-    assert_eq!(loop_device::of_file_by_name(&case.file("directory-image")).unwrap(), []);
+    assert_eq!(loop_device::of_file_by_name(&case.hold("directory-image")).unwrap(), []);
     std::fs::hard_link(case.path("image"), case.path("other")).unwrap();
     assert_eq!(case.loops("other"), std::slice::from_ref(&disk.device), "it is the same file");
     std::fs::remove_file(case.path("other")).unwrap();
@@ -142,7 +143,7 @@ fn many_at_once_get_a_loop_each(case: &Case) {
         case.image(&number.to_string(), MEBIBYTE);
     }
     // Files are opened here, because threads are in the namespace of whoever starts them only by their descriptors.
-    let files: Vec<_> = (0..6).map(|number| case.file(&number.to_string())).collect();
+    let files: Vec<_> = (0..6).map(|number| case.hold(&number.to_string())).collect();
     std::thread::scope(|scope| {
         let attach = |file| move || loop_device::attach(file, Settings::default()).unwrap();
         let threads: Vec<_> = files.iter().map(|file| scope.spawn(attach(file))).collect();
@@ -160,10 +161,10 @@ fn many_at_once_get_a_loop_each(case: &Case) {
 fn a_mounted_device_is_busy(case: &Case) {
     let disk = case.disk("image", 8 * MEBIBYTE);
     assert!(!device::is_busy(&disk.path).unwrap());
-    case.run("mkfs.ext4", &["-q", "-F"], &disk.path);
+    disk.run("mkfs.ext4", &["-q", "-F"]);
     let made = windlass_linux::mount::filesystem("ext4", &disk.path, &Default::default()).unwrap();
     case.mount(made, "a");
     assert!(device::is_busy(&disk.path).unwrap());
-    case.unmount("a");
+    case.unmount_cleanly("a");
     assert!(!device::is_busy(&disk.path).unwrap());
 }

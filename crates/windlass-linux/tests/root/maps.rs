@@ -7,8 +7,9 @@ use windlass_linux::block_map::{self, Change, Error, bind_device, link, unbind, 
 use windlass_linux::device::{self, Kind};
 use windlass_linux::loop_device;
 use windlass_linux::safe_path::Place;
+use windlass_testing::disk::{Disk, MEBIBYTE};
 
-use crate::case::{Case, Disk, MEBIBYTE, name};
+use crate::case::{Case, name};
 
 crate::tests!(
     a_device_is_mapped_and_taken_away(),
@@ -33,7 +34,7 @@ fn is_block_device(path: &Path) -> bool {
 
 fn a_device_is_mapped_and_taken_away(case: &Case) {
     let disk = case.disk("image", MEBIBYTE);
-    let (global, pods) = (case.directory("global"), case.directory("pods"));
+    let (global, pods) = (case.place("global"), case.place("pods"));
     assert_eq!(bind_device(&disk.path, &global, &name("uid")).unwrap(), Change::Made);
     assert_eq!(bind_device(&disk.path, &global, &name("uid")).unwrap(), Change::Nothing);
     assert!(is_block_device(&case.path("global/uid")));
@@ -55,7 +56,7 @@ fn a_device_is_mapped_and_taken_away(case: &Case) {
 
 fn another_device_in_its_place_is_an_error(case: &Case) {
     let (one, other) = (case.disk("one", MEBIBYTE), case.disk("other", MEBIBYTE));
-    let global = case.directory("global");
+    let global = case.place("global");
     bind_device(&one.path, &global, &name("uid")).unwrap();
     let error = bind_device(&other.path, &global, &name("uid")).unwrap_err();
     assert!(
@@ -66,7 +67,7 @@ fn another_device_in_its_place_is_an_error(case: &Case) {
 
 fn a_node_that_is_not_mounted_is_in_the_way(case: &Case) {
     let disk = case.disk("image", MEBIBYTE);
-    let global = case.directory("global");
+    let global = case.place("global");
     let device = std::fs::metadata(&disk.path).unwrap().rdev();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(&global, "uid", rustix::fs::FileType::BlockDevice, mode, device).unwrap();
@@ -77,7 +78,7 @@ fn a_node_that_is_not_mounted_is_in_the_way(case: &Case) {
 
 fn one_device_is_mapped_for_two(case: &Case) {
     let disk = case.disk("image", MEBIBYTE);
-    let global = case.directory("global");
+    let global = case.place("global");
     for pod in ["a", "b"] {
         bind_device(&disk.path, &global, &name(pod)).unwrap();
     }
@@ -89,7 +90,7 @@ fn one_device_is_mapped_for_two(case: &Case) {
 
 fn a_map_that_was_cut_off_is_finished(case: &Case) {
     let disk = case.disk("image", MEBIBYTE);
-    let global = case.directory("global");
+    let global = case.place("global");
     std::fs::write(case.path("global/uid"), "").unwrap();
     assert_eq!(bind_device(&disk.path, &global, &name("uid")).unwrap(), Change::Made);
     unbind(&global, &name("uid")).unwrap();
@@ -109,7 +110,7 @@ impl Drop for Held<'_> {
 
 fn a_device_is_held_and_released(case: &Case) {
     let disk = case.disk("image", MEBIBYTE);
-    let global = case.directory("global");
+    let global = case.place("global");
     let _guards = [Held(&global, "a"), Held(&global, "b")];
     for pod in ["a", "b"] {
         bind_device(&disk.path, &global, &name(pod)).unwrap();
@@ -132,7 +133,7 @@ fn a_device_is_held_and_released(case: &Case) {
 
 fn a_mapped_device_in_use_stays(case: &Case) {
     let disk = case.disk("image", MEBIBYTE);
-    let global = case.directory("global");
+    let global = case.place("global");
     bind_device(&disk.path, &global, &name("uid")).unwrap();
     // Opened through the map, the file belongs to the mount, and the kernel says so.
     let user = std::fs::File::open(case.path("global/uid")).unwrap();

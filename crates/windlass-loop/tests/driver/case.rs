@@ -1,13 +1,10 @@
 //! Where the tests run: a directory, a driver, and what is asked of it.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::ops::Deref;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::process::{Pid, Signal, WaitOptions};
-use rustix::thread::UnshareFlags;
+use rustix::process::{Signal, WaitOptions};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 use windlass_csi::proto::csi::controller_client::ControllerClient;
@@ -18,83 +15,52 @@ use windlass_csi::proto::csi::volume_capability::{AccessMode, AccessType, BlockV
 use windlass_csi::proto::csi::*;
 use windlass_csi::proto::registration::registration_client::RegistrationClient;
 use windlass_linux::loop_device::{self, LoopDevice};
-use windlass_linux::safe_path::Place;
-use windlass_linux::table::Reader;
-use windlass_linux::tools::Tool;
+use windlass_testing::directory::Directory;
+use windlass_testing::disk::{self, loop_devices};
+use windlass_testing::namespace;
+use windlass_testing::process::Process;
 
 pub(crate) const MEBIBYTE: i64 = 1 << 20;
 
-/// Covered by a tmpfs in each test's namespace, so nothing is written on this system's disk.
-const BASE: &str = "/mnt";
-
-/// Why these tests cannot run here, if they cannot.
-pub(crate) fn impossible() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("loop devices need root".into());
-    }
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    if map.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"] {
-        return Some("loop devices need root outside of user namespaces".into());
-    }
-    // A container can have root and the node, and neither the right to use it nor nodes for new loop devices.
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    file.as_file().set_len(1 << 20).expect("a file of a mebibyte");
-    let place = Place::of(file.reopen().expect("a file").into(), file.path());
-    let attached = loop_device::attach(&place, loop_device::Settings::default());
-    attached.err().map(|error| format!("loop devices do not work here: {error}"))
-}
-
-/// Why a test that needs this program cannot run here, if it cannot.
-pub(crate) fn lacking(tool: &str) -> Option<String> {
-    Tool::new(tool, None).find().err().map(|it| it.to_string())
-}
-
-#[expect(deprecated, reason = "the new one is unsafe for the sake of UnshareFlags::FILES, which is not used here")]
-fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
-    rustix::thread::unshare(flags)
-}
-
 /// A driver that runs.
 struct Running {
-    child: Child,
+    process: Process,
     channel: Channel,
 }
 
 /// One test.
 pub(crate) struct Case {
-    directory: PathBuf,
+    /// No other test has this path, in whatever namespace: of a loop device's file the kernel tells little more.
+    directory: Directory,
     runtime: tokio::runtime::Runtime,
     running: Option<Running>,
     arguments: Vec<String>,
 }
 
+impl Deref for Case {
+    type Target = Directory;
+
+    fn deref(&self) -> &Directory {
+        &self.directory
+    }
+}
+
 impl Case {
     pub(crate) fn new(name: &str) -> Self {
-        // With FS goes the working directory, which threads share; the kernel wants both at once.
-        unshare(UnshareFlags::NEWNS | UnshareFlags::FS).unwrap();
-        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
-        mount("tests", BASE, "tmpfs", MountFlags::empty(), None).unwrap();
-        // No other test has this path, in whatever namespace: of a loop device's file the kernel tells little more.
-        let directory = Path::new(BASE).join(format!("{name}-{}", std::process::id()));
+        namespace::separate_with_base();
+        let directory = Directory::new(&format!("{name}-{}", std::process::id()));
         for below in ["registry", "pods"] {
-            std::fs::create_dir_all(directory.join(below)).unwrap();
+            directory.directory(below);
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { directory, runtime, running: None, arguments: Vec::new() }
     }
 
-    pub(crate) fn path(&self, below: &str) -> PathBuf {
-        self.directory.join(below)
-    }
-
-    pub(crate) fn text(&self, below: &str) -> String {
-        self.path(below).to_str().unwrap().to_owned()
-    }
-
     /// A directory to stage in, as an orchestrator makes it.
     pub(crate) fn staging(&self, name: &str) -> String {
-        std::fs::create_dir_all(self.path("staging").join(name)).unwrap();
-        self.text(&format!("staging/{name}"))
+        let below = format!("staging/{name}");
+        self.directory(&below);
+        self.text(&below)
     }
 
     /// Where a pod wants a volume; the last part is the driver's to make.
@@ -105,17 +71,15 @@ impl Case {
     /// Starts the driver, and waits until it answers.
     pub(crate) fn start(&mut self, arguments: &[&str]) {
         self.arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-loop"));
+        let mut command = windlass_testing::process::program(env!("CARGO_BIN_EXE_windlass-loop"));
         command.args(["--endpoint", &self.text("csi.sock"), "--registry", &self.text("registry")]);
         command.args(["--state", &self.text("state"), "--node-id", "node-a", "--capacity", "20Gi"]);
         let log = std::fs::File::options().create(true).append(true).open(self.path("log")).unwrap();
-        let mut child = command.args(arguments).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (process, line) = Process::start_until_it_speaks(command.args(arguments).stderr(log));
         assert!(line.ends_with("csi.sock\n"), "{line:?}, and the log says: {}", self.log());
         let endpoint = Endpoint::try_from(format!("unix://{}", self.text("csi.sock"))).unwrap();
         let channel = self.runtime.block_on(endpoint.connect()).unwrap();
-        self.running = Some(Running { child, channel });
+        self.running = Some(Running { process, channel });
     }
 
     /// Starts the driver as it was started before.
@@ -137,12 +101,12 @@ impl Case {
     }
 
     fn signal(&mut self, signal: Signal) -> bool {
-        let Some(Running { mut child, channel }) = self.running.take() else { return true };
+        let Some(Running { mut process, channel }) = self.running.take() else { return true };
         // It waits for connections to close.
         drop(channel);
         self.runtime.block_on(tokio::task::yield_now());
-        rustix::process::kill_process(Pid::from_child(&child), signal).unwrap();
-        child.wait().unwrap().success()
+        process.signal(signal);
+        process.0.wait().unwrap().success()
     }
 
     pub(crate) fn log(&self) -> String {
@@ -250,34 +214,24 @@ impl Case {
 
     /// The loop devices of all images.
     pub(crate) fn loops(&self) -> Vec<LoopDevice> {
-        let images = std::fs::read_dir(self.path("state/images")).into_iter().flatten().map(|it| it.unwrap().path());
-        let held = images.map(|it| Place::of(std::fs::File::open(&it).unwrap().into(), it));
-        held.flat_map(|it| loop_device::of_file(&it).unwrap()).collect()
+        let images = self.names("state/images").into_iter().map(|it| disk::hold(&self.path("state/images").join(it)));
+        images.flat_map(|it| loop_device::of_file(&it).unwrap()).collect()
     }
 
-    /// Whatever the kernel tells of files of loop devices that lie in this test's directory, gone or not.
-    pub(crate) fn backing_files(&self) -> Vec<String> {
-        let blocks = std::fs::read_dir("/sys/block").unwrap().map(|it| it.unwrap().path().join("loop/backing_file"));
-        let files = blocks.filter_map(|it| std::fs::read_to_string(it).ok());
-        files.filter(|it| it.starts_with(self.directory.to_str().unwrap())).collect()
+    /// The loop devices on files in this test's directory, also on those that are gone.
+    pub(crate) fn backing_files(&self) -> Vec<PathBuf> {
+        loop_devices(&self.path(""))
     }
 
     /// What is mounted below the directory.
     pub(crate) fn mounts(&self) -> Vec<PathBuf> {
-        let table = Reader::best().read().unwrap();
-        table.below(&self.directory).map(|it| it.mount_point.clone()).collect()
-    }
-
-    /// Names in a directory.
-    pub(crate) fn names(&self, below: &str) -> Vec<String> {
-        let entries = std::fs::read_dir(self.path(below)).into_iter().flatten();
-        entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect()
+        self.mounts_below("")
     }
 
     /// Everything that a driver makes is gone.
     pub(crate) fn check_nothing_is_left(&self) {
         assert_eq!(self.mounts(), Vec::<PathBuf>::new(), "mounts are left; the log says: {}", self.log());
-        assert_eq!(self.backing_files(), Vec::<String>::new(), "loop devices are left; the log says: {}", self.log());
+        assert_eq!(self.backing_files(), Vec::<PathBuf>::new(), "loop devices are left; the log says: {}", self.log());
         for below in ["state/images", "state/records", "pods"] {
             assert_eq!(self.names(below), Vec::<String>::new(), "{below}; the log says: {}", self.log());
         }

@@ -228,7 +228,7 @@ fn a_list_comes_in_pages(case: &mut Case) {
 
 fn a_second_driver_is_refused(case: &mut Case) {
     case.start(&[]);
-    let second = std::process::Command::new(env!("CARGO_BIN_EXE_windlass-loop"))
+    let second = windlass_testing::process::program(env!("CARGO_BIN_EXE_windlass-loop"))
         .args(["--endpoint", &case.text("other.sock"), "--state", &case.text("state"), "--node-id", "node-a"])
         .output()
         .unwrap();

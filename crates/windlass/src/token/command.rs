@@ -96,7 +96,7 @@ mod tests {
         let path = directory.path().join("token");
         // Written by a shell of its own: a file that this process has open for writing cannot be run by it, and another
         // test may fork while it is.
-        let mut shell = std::process::Command::new("/bin/sh")
+        let mut shell = windlass_testing::process::program("/bin/sh")
             .args(["-c", "cat > \"$0\" && chmod 700 \"$0\""])
             .arg(&path)
             .stdin(std::process::Stdio::piped())

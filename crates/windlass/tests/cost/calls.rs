@@ -1,13 +1,10 @@
 //! System calls, counted by strace.
 
-use std::{
-    collections::BTreeMap,
-    process::{Command, Stdio},
-};
+use std::{collections::BTreeMap, process::Stdio};
 
-use libtest_mimic::Failed;
+use windlass_testing::{harness::Failure, namespace::BASE};
 
-use crate::{COUNTED, enter::BASE, judge, limits::CALLS, play::PLAY};
+use crate::{COUNTED, judge, limits::CALLS, play::PLAY};
 
 /// By name.
 type Counts = BTreeMap<String, f64>;
@@ -31,8 +28,8 @@ const DISREGARDED: [&str; 12] = [
     "fcntl",
 ];
 
-pub(crate) fn a_pod_takes_no_more_than_it_may() -> Result<(), Failed> {
-    if Command::new("strace").arg("--version").stdout(Stdio::null()).status().is_err() {
+pub(crate) fn a_pod_takes_no_more_than_it_may() -> Result<(), Failure> {
+    if windlass_testing::process::program("strace").arg("--version").stdout(Stdio::null()).status().is_err() {
         eprintln!("skipped: system calls are not counted, for strace is not installed");
         return Ok(());
     }
@@ -59,11 +56,11 @@ fn each(many: &Counts, few: &Counts) -> Counts {
 }
 
 /// Lets pods come, and some of them go, in a process of its own.
-fn count(pods: usize, gone: usize) -> Result<Counts, Failed> {
+fn count(pods: usize, gone: usize) -> Result<Counts, Failure> {
     let output = format!("{BASE}/calls-{pods}-{gone}.txt");
     let program = std::env::current_exe()?;
     let strace = ["--follow-forks", "--summary-only", "--summary-columns=calls,name", "--output"];
-    let mut command = Command::new("strace");
+    let mut command = windlass_testing::process::program("strace");
     command.args(strace).arg(&output).arg("--").arg(program).arg(PLAY).args([pods, gone].map(|it| it.to_string()));
     let status = command.status()?;
     if !status.success() {

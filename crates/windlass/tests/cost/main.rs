@@ -5,17 +5,18 @@
 //! Secret of four keys each. Everything runs in a mount namespace of its own, so nothing is left behind.
 
 mod calls;
-#[expect(dead_code, reason = "shared with the other tests on a real kernel, which use all of it")]
-#[path = "../real/enter.rs"]
-mod enter;
 mod limits;
 mod play;
 mod rest;
 
-use std::{alloc::System, process::ExitCode, time::Duration};
+use std::{alloc::System, process::ExitCode};
 
-use libtest_mimic::{Arguments, Failed, Trial};
 use stats_alloc::{Region, StatsAlloc};
+use windlass_testing::{
+    harness::{Failure, Tests},
+    namespace,
+    wait::PATIENCE,
+};
 
 use limits::{ALLOCATIONS, Limits, WAKE_UPS};
 use play::Play;
@@ -26,8 +27,6 @@ static ALLOCATOR: &StatsAlloc<System> = &stats_alloc::INSTRUMENTED_SYSTEM;
 
 /// Pods that come before anything is counted: threads are there by then, and tables have their size.
 const BEFORE: usize = 64;
-/// Long enough for any machine to come to rest.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Pods that are counted.
 const COUNTED: usize = 64;
 
@@ -35,26 +34,17 @@ fn main() -> ExitCode {
     if let Some(words) = play::told() {
         return play::play(&words);
     }
-    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
-    let mut tests = vec![
-        Trial::test("a_pod_takes_no_more_system_calls_than_it_may", calls::a_pod_takes_no_more_than_it_may),
-        Trial::test("a_pod_takes_no_more_allocations_than_it_may", allocations),
-        Trial::test("a_pod_alone_wakes_no_more_threads_than_it_may", wake_ups),
-        Trial::test("a_burst_of_pods_takes_no_more_threads_than_it_may", threads),
-        Trial::test("nothing_is_to_wake_while_nothing_changes", nothing_wakes),
-    ];
-    // Listing needs no namespace, and must not fail for want of one.
-    if !arguments.list
-        && let Err(reason) = enter::enter()
-    {
-        eprintln!("all tests are skipped: {reason}");
-        tests = tests.into_iter().map(|it| it.with_ignored_flag(true)).collect();
-    }
-    libtest_mimic::run(&arguments, tests).exit_code()
+    let mut tests = Tests::from_args().threads(1).after(namespace::enter);
+    tests.add("a_pod_takes_no_more_system_calls_than_it_may", &[], calls::a_pod_takes_no_more_than_it_may);
+    tests.add("a_pod_takes_no_more_allocations_than_it_may", &[], allocations);
+    tests.add("a_pod_alone_wakes_no_more_threads_than_it_may", &[], wake_ups);
+    tests.add("a_burst_of_pods_takes_no_more_threads_than_it_may", &[], threads);
+    tests.add("nothing_is_to_wake_while_nothing_changes", &[], nothing_wakes);
+    tests.run()
 }
 
 /// Fails, and says by how much, if something costs more than it may.
-fn judge(what: &str, up: f64, down: f64, limits: Limits) -> Result<(), Failed> {
+fn judge(what: &str, up: f64, down: f64, limits: Limits) -> Result<(), Failure> {
     println!("{what} for each pod: {up:.1} up (at most {}), {down:.1} down (at most {})", limits.up, limits.down);
     match up <= limits.up && down <= limits.down {
         true => Ok(()),
@@ -62,7 +52,7 @@ fn judge(what: &str, up: f64, down: f64, limits: Limits) -> Result<(), Failed> {
     }
 }
 
-fn allocations() -> Result<(), Failed> {
+fn allocations() -> Result<(), Failure> {
     let mut play = Play::start("allocations");
     play.burst(0..BEFORE);
     play.remove_all();
@@ -81,7 +71,7 @@ fn allocations() -> Result<(), Failed> {
 }
 
 /// One pod after the other, so that every thread that has something to do must be woken for it.
-fn wake_ups() -> Result<(), Failed> {
+fn wake_ups() -> Result<(), Failure> {
     let mut play = Play::start("wake-ups");
     let (mut up, mut down) = (0, 0);
     let mut before = Slept::so_far();
@@ -101,7 +91,7 @@ fn wake_ups() -> Result<(), Failed> {
     judge("wake-ups", up as f64 / COUNTED as f64, down as f64 / COUNTED as f64, WAKE_UPS)
 }
 
-fn threads() -> Result<(), Failed> {
+fn threads() -> Result<(), Failure> {
     let mut play = Play::start("threads");
     play.burst(0..4 * COUNTED);
     play.remove_all();
@@ -114,13 +104,13 @@ fn threads() -> Result<(), Failed> {
 }
 
 /// I-8: each thread waits for something to happen, and none for a time.
-fn nothing_wakes() -> Result<(), Failed> {
+fn nothing_wakes() -> Result<(), Failure> {
     let mut play = Play::start("rest");
     play.burst(0..COUNTED);
     at_rest()
 }
 
-fn at_rest() -> Result<(), Failed> {
+fn at_rest() -> Result<(), Failure> {
     let restless = rest::until_asleep(PATIENCE);
     restless.map_err(|threads| format!("these threads wake though nothing changes: {threads:?}").into())
 }

@@ -1,6 +1,6 @@
 //! Pods that come and go on a node in this process; or, for those who count from outside, in one of its own.
 
-use std::{future::Future, ops::Range, process::ExitCode, time::Duration};
+use std::{ops::Range, process::ExitCode, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Pod, Secret},
@@ -11,8 +11,7 @@ use windlass::{
     source::{Containers, Source},
 };
 use windlass_core::ids::PodUid;
-
-use crate::enter::BASE;
+use windlass_testing::{namespace::BASE, wait::run};
 
 /// Tells the program to play alone: how many pods come, and how many of them go again.
 pub(crate) const PLAY: &str = "--play";
@@ -95,13 +94,6 @@ impl Drop for Play {
         self.remove_all();
         run(self.node.clone().stop(Duration::from_secs(60))).unwrap();
     }
-}
-
-fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-        // Long enough for any machine: a test that waits in vain says so.
-        tokio::time::timeout(Duration::from_secs(60), future).await.expect("it took longer than a minute")
-    })
 }
 
 fn pod(index: usize) -> Pod {

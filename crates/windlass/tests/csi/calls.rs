@@ -2,21 +2,20 @@
 //! busy machine disturbs nothing; bench/ has the times.
 
 use std::sync::Arc;
-
-use libtest_mimic::Trial;
+use windlass_testing::{harness::Tests, wait::run};
 
 use crate::{
     driver::{Driver, Memory},
     giving::Giving as _,
-    host::{Host, pod, run, settle, uid},
+    host::{Host, pod, settle, uid},
 };
 
-pub(crate) fn tests(tests: &mut Vec<Trial>) {
-    crate::add(tests, "a_volume_that_is_not_staged_takes_one_call_to_come_and_one_to_go", |host| {
+pub(crate) fn tests(tests: &mut Tests) {
+    crate::add(tests, "a_volume_that_is_not_staged_takes_one_call_to_come_and_one_to_go", &[], |host| {
         let calls = ["NodePublishVolume", "NodeUnpublishVolume"];
         each_life_takes(host, &Memory::unstaged(), &calls);
     });
-    crate::add(tests, "a_volume_that_is_staged_takes_two_calls_to_come_and_two_to_go", |host| {
+    crate::add(tests, "a_volume_that_is_staged_takes_two_calls_to_come_and_two_to_go", &[], |host| {
         let calls = ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"];
         each_life_takes(host, &Memory::new(), &calls);
     });

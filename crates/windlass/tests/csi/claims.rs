@@ -11,7 +11,6 @@ use k8s_openapi::{
     },
     serde_json::{Value, json},
 };
-use libtest_mimic::Trial;
 use windlass::{
     Node,
     node::{Change, ClaimRefusal, Deleted},
@@ -19,23 +18,16 @@ use windlass::{
     tell::Tone,
     view::{Claim, ClaimPhase},
 };
+use windlass_testing::{scripted::Fault, wait::run};
 
 use crate::{
     controlled::{claim, class, delete, explained, give, reference, start, until},
-    driver::{Driver, Fault, Memory},
+    driver::{Driver, Memory},
     giving::Giving as _,
-    host::{GROWN, Host, of, pod, run, settle, uid},
+    host::{GROWN, Host, of, pod, settle, uid},
 };
 
-macro_rules! tests {
-    ($($test:ident),* $(,)?) => {
-        pub(crate) fn tests(tests: &mut Vec<Trial>) {
-            $(crate::add(tests, stringify!($test), $test);)*
-        }
-    };
-}
-
-tests! {
+crate::tests! {
     a_claim_that_comes_back_in_time_has_its_volume_as_before,
     a_class_that_keeps_volumes_has_them_forgotten_and_not_deleted,
     a_driver_is_asked_for_its_services_once,

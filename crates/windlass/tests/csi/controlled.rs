@@ -6,30 +6,21 @@ use k8s_openapi::{
     api::{core::v1::PersistentVolumeClaim, storage::v1::StorageClass},
     serde_json::{Value, json},
 };
-use libtest_mimic::Trial;
 use windlass::{
     Node,
     node::Change,
     objects::{Kind, Reference},
 };
 use windlass_core::reason::Code;
+use windlass_testing::{scripted::Fault, wait::run};
 
 use crate::{
-    driver::{Driver, Fault, Memory},
+    driver::{Driver, Memory},
     giving::Giving as _,
-    host::{Host, NAME, of, pod, run, settle, uid},
+    host::{Host, NAME, of, pod, settle, uid},
 };
 
-/// The tests of this file, each by the name of its function.
-macro_rules! tests {
-    ($($test:ident),* $(,)?) => {
-        pub(crate) fn tests(tests: &mut Vec<Trial>) {
-            $(crate::add(tests, stringify!($test), $test);)*
-        }
-    };
-}
-
-tests! {
+crate::tests! {
     a_claim_gets_a_volume_that_goes_with_it,
     a_claim_that_comes_back_while_its_volume_is_deleted_gets_another,
     a_claim_that_is_not_seen_to_go_keeps_its_volume,
@@ -79,9 +70,9 @@ fn a_volume_that_is_attached_for_nobody_is_found_again_and_detached(host: &Host)
     let node = host.attaching_node();
     node.complete();
     memory.plan("NodeStageVolume", Fault::Refusal);
-    let arrivals = memory.arrivals();
+    let mut arrivals = memory.arrivals();
     node.add_pod(pod()).unwrap();
-    while arrivals.recv().unwrap() != "NodeStageVolume" {}
+    while arrivals.wait() != "NodeStageVolume" {}
     let _ = run(node.stop(Duration::from_secs(30)));
     let node = host.attaching_node();
     node.complete();
@@ -128,9 +119,9 @@ fn a_claim_that_comes_back_while_its_volume_is_deleted_gets_another(host: &Host)
         until(changes, "was made");
         let first = memory.mounts();
         memory.plan("DeleteVolume", fault);
-        let (arrivals, changes) = (memory.arrivals(), node.changes());
+        let (mut arrivals, changes) = (memory.arrivals(), node.changes());
         node.remove_object(&reference());
-        assert_eq!(arrivals.recv(), Ok("DeleteVolume"));
+        assert_eq!(arrivals.wait(), "DeleteVolume");
         node.update_object(of::<PersistentVolumeClaim>(&claim()));
         node.add_pod(pod()).unwrap();
         until(changes, "was deleted");
@@ -284,11 +275,11 @@ fn a_volume_that_may_have_been_made_goes_with_its_claim(host: &Host) {
         let driver = Driver::start(host, &memory);
         let node = start(host);
         memory.plan("CreateVolume", fault);
-        let arrivals = memory.arrivals();
+        let mut arrivals = memory.arrivals();
         let changes = node.changes();
         give(&node, &class("Delete", "Immediate"), &claim());
         node.complete();
-        assert_eq!(arrivals.recv().unwrap(), "CreateVolume");
+        assert_eq!(arrivals.wait(), "CreateVolume");
         node.remove_object(&reference());
         until(changes, "was deleted");
         assert_eq!(memory.calls(), ["CreateVolume", "CreateVolume", "DeleteVolume"], "{fault:?}");

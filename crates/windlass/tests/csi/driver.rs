@@ -1,66 +1,36 @@
-//! A driver that does as it is told. Its volumes are tmpfs mounts, bound into pods.
-
-mod controller;
+//! A scripted driver whose volumes are tmpfs mounts, bound into pods. It makes volumes and attaches them, too: a volume is
+//! staged only with what attaching it gave.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Deref,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        mpsc::{self, Receiver, Sender},
-    },
-    thread::JoinHandle,
+    sync::{Arc, Mutex},
 };
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
-use tokio::{net::UnixListener, sync::watch};
-use tonic::{
-    Code, Request, Response, Status, async_trait, codegen::tokio_stream::wrappers::UnixListenerStream, service::Routes,
+use rustix::{
+    io::Errno,
+    mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount},
 };
-use windlass_csi::proto::{
-    csi::{
-        self,
-        controller_server::ControllerServer,
-        identity_server::IdentityServer,
-        node_server::{Node, NodeServer},
-    },
-    registration::{
-        InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
-        registration_server::{Registration, RegistrationServer},
-    },
+use tonic::{Status, service::Routes};
+use windlass_csi::proto::{csi, registration::registration_server::RegistrationServer};
+use windlass_testing::{
+    scripted::{self, Registrar, Script, Volumes, lock, node_capabilities},
+    server::{Death, Server},
 };
 
 use crate::host::{Host, NAME};
 
-/// What goes wrong with a call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fault {
-    /// The driver refuses, and has done nothing.
-    Refusal,
-    /// The driver does it, and nobody hears of it in time.
-    DoneTooLate,
-    /// The driver neither does it nor answers.
-    NeverDone,
-    /// The driver does it, and dies before it has answered.
-    DoneAndDead,
-    /// The driver dies before it has done it.
-    Dead,
-    /// The driver says that it is done, and has done nothing.
-    Lie,
-}
-
-/// A call that is to go wrong, once.
-type Plan = Option<(&'static str, Fault)>;
+/// What is handed over when a volume is attached.
+const SLOT: (&str, &str) = ("slot", "7");
 
 /// What is known of the driver, also after it died: its volumes are mounts, which stay.
 #[derive(Default)]
 pub(crate) struct Memory {
-    plan: Mutex<Plan>,
-    calls: Mutex<Vec<&'static str>>,
-    /// What it was asked about itself.
-    questions: Mutex<Vec<&'static str>>,
-    /// The mounts that are its own; what it attached and made is noted here too.
+    script: Script,
     mounts: Mutex<BTreeSet<PathBuf>>,
+    attached: Mutex<BTreeSet<String>>,
+    made: Mutex<BTreeSet<String>>,
     /// Whether volumes must be attached before they are staged.
     attaches: Mutex<bool>,
     /// The parameters with which volumes were made.
@@ -70,20 +40,30 @@ pub(crate) struct Memory {
     /// How large it was told last that the volume should be.
     size: Mutex<u64>,
     capabilities: Mutex<Vec<i32>>,
-    arrived: Mutex<Option<Sender<&'static str>>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+impl Deref for Memory {
+    type Target = Script;
+
+    fn deref(&self) -> &Script {
+        &self.script
+    }
+}
+
+/// Whether a call asks the driver about itself.
+fn is_question(call: &str) -> bool {
+    matches!(
+        call,
+        "NodeGetInfo" | "NodeGetCapabilities" | "GetPluginInfo" | "GetPluginCapabilities" | "ControllerGetCapabilities"
+    )
 }
 
 impl Memory {
     /// Stages, and grows volumes.
     pub(crate) fn new() -> Arc<Self> {
         use csi::node_service_capability::rpc::Type;
-        let memory = Self::default();
-        *lock(&memory.capabilities) = vec![Type::StageUnstageVolume.into(), Type::ExpandVolume.into()];
-        Arc::new(memory)
+        let capabilities = vec![Type::StageUnstageVolume.into(), Type::ExpandVolume.into()];
+        Arc::new(Self { capabilities: Mutex::new(capabilities), ..Self::default() })
     }
 
     /// Neither stages nor grows volumes.
@@ -96,14 +76,19 @@ impl Memory {
         lock(&self.capabilities).clear();
     }
 
-    /// The next call of this name goes wrong.
-    pub(crate) fn plan(&self, call: &'static str, fault: Fault) {
-        *lock(&self.plan) = Some((call, fault));
-    }
-
     /// What was called, in order, without questions.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
-        lock(&self.calls).clone()
+        self.script.calls().into_iter().filter(|it| !is_question(it)).collect()
+    }
+
+    /// What it was asked about itself, in order.
+    pub(crate) fn questions(&self) -> Vec<&'static str> {
+        self.script.calls().into_iter().filter(|it| is_question(it)).collect()
+    }
+
+    /// Tells of each call when it arrives, without questions.
+    pub(crate) fn arrivals(&self) -> Arrivals {
+        Arrivals(self.script.arrivals())
     }
 
     /// Volumes must be attached before they are staged.
@@ -121,14 +106,13 @@ impl Memory {
         lock(&self.requests).clone()
     }
 
-    /// What it was asked about itself, in order.
-    pub(crate) fn questions(&self) -> Vec<&'static str> {
-        lock(&self.questions).clone()
-    }
-
-    /// What it has mounted.
+    /// What it has mounted, and what it holds attached or made.
     pub(crate) fn mounts(&self) -> Vec<PathBuf> {
-        lock(&self.mounts).iter().cloned().collect()
+        let noted = |what: &str, volumes: &Mutex<BTreeSet<String>>| -> Vec<PathBuf> {
+            lock(volumes).iter().map(|it| Path::new(what).join(it)).collect()
+        };
+        let mounts = lock(&self.mounts).iter().cloned().collect();
+        [mounts, noted("attached", &self.attached), noted("made", &self.made)].concat()
     }
 
     /// How large its volume has grown, in bytes.
@@ -136,20 +120,187 @@ impl Memory {
         *lock(&self.size)
     }
 
-    /// Tells of each call when it arrives.
-    pub(crate) fn arrivals(&self) -> Receiver<&'static str> {
-        let (sender, receiver) = mpsc::channel();
-        *lock(&self.arrived) = Some(sender);
-        receiver
+    /// Whether a volume that must be attached is, and that was told.
+    fn check_attached(&self, volume: &str, context: &BTreeMap<String, String>) -> Result<(), Status> {
+        let is_told = context.get(SLOT.0).is_some_and(|it| it == SLOT.1);
+        match *lock(&self.attaches) && !(is_told && lock(&self.attached).contains(volume)) {
+            true => Err(Status::failed_precondition("it is not attached, or nobody said where")),
+            false => Ok(()),
+        }
+    }
+
+    fn check_unmounted(&self) -> Result<(), Status> {
+        match lock(&self.mounts).is_empty() {
+            true => Ok(()),
+            false => Err(Status::failed_precondition("it is staged or published")),
+        }
+    }
+
+    /// Mounts something by `mount`, unless that is done already.
+    fn mount(&self, path: &str, mount: impl FnOnce() -> Result<(), Errno>) -> Result<(), Status> {
+        let mut mounts = lock(&self.mounts);
+        if !mounts.contains(Path::new(path)) {
+            mount().map_err(|errno| Status::internal(format!("mount {path}: {errno}")))?;
+            mounts.insert(path.into());
+        }
+        Ok(())
+    }
+
+    fn unmount(&self, path: &str) -> Result<(), Status> {
+        if lock(&self.mounts).remove(Path::new(path)) {
+            let unmounted = unmount(path, UnmountFlags::empty());
+            unmounted.map_err(|errno| Status::internal(format!("unmount {path}: {errno}")))?;
+        }
+        Ok(())
+    }
+}
+
+fn empty(path: &str) -> Result<(), Errno> {
+    mount("scripted", path, "tmpfs", MountFlags::empty(), None)
+}
+
+fn bytes(range: Option<csi::CapacityRange>) -> i64 {
+    range.map_or(0, |it| it.required_bytes)
+}
+
+type Answer<A> = Result<A, Status>;
+
+impl Volumes for Memory {
+    fn script(&self) -> &Script {
+        &self.script
+    }
+
+    fn node_stage_volume(&self, request: csi::NodeStageVolumeRequest) -> Answer<csi::NodeStageVolumeResponse> {
+        self.check_attached(&request.volume_id, &request.publish_context)?;
+        self.mount(&request.staging_target_path, || empty(&request.staging_target_path))?;
+        Ok(Default::default())
+    }
+
+    fn node_unstage_volume(&self, request: csi::NodeUnstageVolumeRequest) -> Answer<csi::NodeUnstageVolumeResponse> {
+        self.unmount(&request.staging_target_path)?;
+        Ok(Default::default())
+    }
+
+    fn node_publish_volume(&self, request: csi::NodePublishVolumeRequest) -> Answer<csi::NodePublishVolumeResponse> {
+        let (from, path) = (&request.staging_target_path, &request.target_path);
+        self.mount(path, || {
+            // That it is there already is fine; anything else shows when it is mounted.
+            let _ = std::fs::create_dir(path);
+            // Without a path to stage at, it is not staged.
+            if from.is_empty() { empty(path) } else { mount_bind(from, path) }
+        })?;
+        Ok(Default::default())
+    }
+
+    fn node_unpublish_volume(
+        &self,
+        request: csi::NodeUnpublishVolumeRequest,
+    ) -> Answer<csi::NodeUnpublishVolumeResponse> {
+        self.unmount(&request.target_path)?;
+        let _ = std::fs::remove_dir(&request.target_path);
+        Ok(Default::default())
+    }
+
+    fn node_get_volume_stats(&self, _: csi::NodeGetVolumeStatsRequest) -> Answer<csi::NodeGetVolumeStatsResponse> {
+        Err(Status::unimplemented("it has no figures"))
+    }
+
+    fn node_expand_volume(&self, request: csi::NodeExpandVolumeRequest) -> Answer<csi::NodeExpandVolumeResponse> {
+        *lock(&self.size) = u64::try_from(bytes(request.capacity_range)).unwrap_or(0);
+        Ok(Default::default())
+    }
+
+    fn node_get_capabilities(&self, _: csi::NodeGetCapabilitiesRequest) -> Answer<csi::NodeGetCapabilitiesResponse> {
+        Ok(node_capabilities(&lock(&self.capabilities)))
+    }
+
+    fn node_get_info(&self, _: csi::NodeGetInfoRequest) -> Answer<csi::NodeGetInfoResponse> {
+        Ok(csi::NodeGetInfoResponse { node_id: "node-1".into(), ..Default::default() })
+    }
+
+    fn get_plugin_info(&self, _: csi::GetPluginInfoRequest) -> Answer<csi::GetPluginInfoResponse> {
+        Ok(csi::GetPluginInfoResponse { name: NAME.into(), ..Default::default() })
+    }
+
+    fn create_volume(&self, request: csi::CreateVolumeRequest) -> Answer<csi::CreateVolumeResponse> {
+        let volume_id = format!("id of {}", request.name);
+        lock(&self.made).insert(volume_id.clone());
+        lock(&self.requests).push(request.parameters);
+        let volume = csi::Volume { volume_id, capacity_bytes: bytes(request.capacity_range), ..Default::default() };
+        Ok(csi::CreateVolumeResponse { volume: Some(volume) })
+    }
+
+    fn delete_volume(&self, request: csi::DeleteVolumeRequest) -> Answer<csi::DeleteVolumeResponse> {
+        self.check_unmounted()?;
+        if !lock(&self.attached).is_empty() {
+            return Err(Status::failed_precondition("it is attached"));
+        }
+        lock(&self.made).remove(&request.volume_id);
+        Ok(Default::default())
+    }
+
+    fn controller_publish_volume(
+        &self,
+        request: csi::ControllerPublishVolumeRequest,
+    ) -> Answer<csi::ControllerPublishVolumeResponse> {
+        if request.node_id != "node-1" {
+            return Err(Status::not_found("there is no such node"));
+        }
+        lock(&self.attached).insert(request.volume_id);
+        let publish_context = BTreeMap::from([(SLOT.0.to_owned(), SLOT.1.to_owned())]);
+        Ok(csi::ControllerPublishVolumeResponse { publish_context })
+    }
+
+    fn controller_unpublish_volume(
+        &self,
+        request: csi::ControllerUnpublishVolumeRequest,
+    ) -> Answer<csi::ControllerUnpublishVolumeResponse> {
+        self.check_unmounted()?;
+        lock(&self.attached).remove(&request.volume_id);
+        Ok(Default::default())
+    }
+
+    fn controller_get_capabilities(
+        &self,
+        _: csi::ControllerGetCapabilitiesRequest,
+    ) -> Answer<csi::ControllerGetCapabilitiesResponse> {
+        use csi::controller_service_capability::{Rpc, Type, rpc};
+        let capability =
+            |it: rpc::Type| csi::ControllerServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: it.into() })) };
+        let grows = lock(&self.grows).map(|_| rpc::Type::ExpandVolume);
+        let all = [rpc::Type::CreateDeleteVolume, rpc::Type::PublishUnpublishVolume].into_iter().chain(grows);
+        Ok(csi::ControllerGetCapabilitiesResponse { capabilities: all.map(capability).collect() })
+    }
+
+    fn controller_expand_volume(
+        &self,
+        request: csi::ControllerExpandVolumeRequest,
+    ) -> Answer<csi::ControllerExpandVolumeResponse> {
+        let (capacity_bytes, node_expansion_required) =
+            (bytes(request.capacity_range), *lock(&self.grows) == Some(true));
+        Ok(csi::ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required })
+    }
+}
+
+/// Calls as they arrive, without questions.
+pub(crate) struct Arrivals(scripted::Arrivals);
+
+impl Arrivals {
+    /// Waits for the next.
+    pub(crate) fn wait(&mut self) -> &'static str {
+        loop {
+            match self.0.wait() {
+                call if is_question(call) => {}
+                call => break call,
+            }
+        }
     }
 }
 
 /// The driver's process, as it were.
 pub(crate) struct Driver {
+    server: Server,
     sockets: [PathBuf; 2],
-    stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<()>>,
-    died: Receiver<()>,
 }
 
 impl Driver {
@@ -160,228 +311,29 @@ impl Driver {
 
     /// Starts it with its services and its registration at these sockets. Whoever registers is told of `csi.sock`.
     pub(crate) fn start_at(host: &Host, memory: &Arc<Memory>, sockets: [&str; 2]) -> Self {
-        std::fs::create_dir_all(host.path("registry")).expect("the registry");
+        host.directory("registry");
         let sockets = sockets.map(|it| host.path(it));
-        let listeners = sockets.clone().map(|path| {
-            let _ = std::fs::remove_file(&path);
-            let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
-            listener.set_nonblocking(true).expect("a socket that does not block");
-            listener
-        });
-        let (stop, stopped) = watch::channel(false);
-        let (dead, died) = mpsc::channel();
-        let served = Served { memory: memory.clone(), stop: stop.clone(), endpoint: host.path("csi.sock") };
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(serve(served, listeners, stopped));
-            let _ = dead.send(());
-        });
-        Self { sockets, stop, thread: Some(thread), died }
+        let (registrar, _) = Registrar::new(scripted::info(NAME, &host.text("csi.sock")), false);
+        let registration = Routes::new(RegistrationServer::from_arc(registrar));
+        let death = Death::default();
+        memory.live_until(death.clone());
+        let [driver, registry] = sockets.clone();
+        let server = Server::start_all(death, [(driver, scripted::routes(memory)), (registry, registration)]);
+        Self { server, sockets }
     }
 
     /// Waits until it has died of a fault.
-    pub(crate) fn wait_for_death(&self) {
-        self.died.recv().expect("a driver that dies");
+    pub(crate) fn wait_for_death(&mut self) {
+        self.server.wait();
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let _ = self.stop.send(true);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        // It dies before its sockets go.
+        self.server.kill();
         for socket in &self.sockets {
             let _ = std::fs::remove_file(socket);
         }
-    }
-}
-
-async fn serve(served: Served, listeners: [std::os::unix::net::UnixListener; 2], mut stopped: watch::Receiver<bool>) {
-    let [driver, registration] = listeners;
-    let serve = |listener, routes: Routes| {
-        let listener = UnixListener::from_std(listener).expect("a listener");
-        tonic::transport::Server::builder().add_routes(routes).serve_with_incoming(UnixListenerStream::new(listener))
-    };
-    let routes = Routes::new(NodeServer::new(served.clone()))
-        .add_service(ControllerServer::new(served.clone()))
-        .add_service(IdentityServer::new(served.clone()));
-    let driver = serve(driver, routes);
-    let registration = serve(registration, Routes::new(RegistrationServer::new(served)));
-    // The kernel closes all connections when this ends, as when a process dies.
-    tokio::select! {
-        _ = driver => {}
-        _ = registration => {}
-        _ = stopped.wait_for(|it| *it) => {}
-    }
-}
-
-#[derive(Clone)]
-struct Served {
-    memory: Arc<Memory>,
-    stop: watch::Sender<bool>,
-    endpoint: PathBuf,
-}
-
-impl Served {
-    /// Does the work as the plan says, and answers if it does.
-    async fn act<A: Default>(
-        &self,
-        call: &'static str,
-        work: impl FnOnce(&mut BTreeSet<PathBuf>) -> rustix::io::Result<()>,
-    ) -> Result<Response<A>, Status> {
-        lock(&self.memory.calls).push(call);
-        let fault = {
-            let mut plan = lock(&self.memory.plan);
-            plan.take_if(|it| it.0 == call).map(|it| it.1)
-        };
-        if fault == Some(Fault::Refusal) {
-            self.arrived(call);
-            return Err(Status::new(Code::Internal, "as the test wants it"));
-        }
-        if !matches!(fault, Some(Fault::NeverDone | Fault::Dead | Fault::Lie)) {
-            work(&mut lock(&self.memory.mounts)).map_err(|errno| Status::internal(format!("{call}: {errno}")))?;
-        }
-        self.arrived(call);
-        match fault {
-            None | Some(Fault::Refusal | Fault::Lie) => Ok(Response::new(A::default())),
-            Some(Fault::DoneAndDead | Fault::Dead) => {
-                let _ = self.stop.send(true);
-                std::future::pending().await
-            }
-            Some(Fault::DoneTooLate | Fault::NeverDone) => std::future::pending().await,
-        }
-    }
-
-    fn arrived(&self, call: &'static str) {
-        if let Some(sender) = lock(&self.memory.arrived).as_ref() {
-            let _ = sender.send(call);
-        }
-    }
-}
-
-/// Mounts an empty file system, unless that is done already.
-fn stage(mounts: &mut BTreeSet<PathBuf>, path: &Path) -> rustix::io::Result<()> {
-    if !mounts.contains(path) {
-        mount("scripted", path, "tmpfs", MountFlags::empty(), None)?;
-        mounts.insert(path.into());
-    }
-    Ok(())
-}
-
-fn publish(mounts: &mut BTreeSet<PathBuf>, from: &Path, path: &Path) -> rustix::io::Result<()> {
-    if !mounts.contains(path) {
-        // That it is there already is fine; anything else shows when it is mounted.
-        let _ = std::fs::create_dir(path);
-        match from.as_os_str().is_empty() {
-            // It is not staged.
-            true => mount("scripted", path, "tmpfs", MountFlags::empty(), None)?,
-            false => mount_bind(from, path)?,
-        }
-        mounts.insert(path.into());
-    }
-    Ok(())
-}
-
-fn take_away(mounts: &mut BTreeSet<PathBuf>, path: &Path) -> rustix::io::Result<()> {
-    if mounts.remove(path) {
-        unmount(path, UnmountFlags::empty())?;
-    }
-    Ok(())
-}
-
-type Answer<A> = Result<Response<A>, Status>;
-
-#[async_trait]
-impl Node for Served {
-    async fn node_stage_volume(
-        &self,
-        request: Request<csi::NodeStageVolumeRequest>,
-    ) -> Answer<csi::NodeStageVolumeResponse> {
-        let request = request.into_inner();
-        self.check_attached(&request.volume_id, &request.publish_context)?;
-        let path = PathBuf::from(request.staging_target_path);
-        self.act("NodeStageVolume", |mounts| stage(mounts, &path)).await
-    }
-
-    async fn node_unstage_volume(
-        &self,
-        request: Request<csi::NodeUnstageVolumeRequest>,
-    ) -> Answer<csi::NodeUnstageVolumeResponse> {
-        let path = PathBuf::from(request.into_inner().staging_target_path);
-        self.act("NodeUnstageVolume", |mounts| take_away(mounts, &path)).await
-    }
-
-    async fn node_publish_volume(
-        &self,
-        request: Request<csi::NodePublishVolumeRequest>,
-    ) -> Answer<csi::NodePublishVolumeResponse> {
-        let request = request.into_inner();
-        let (from, path) = (PathBuf::from(request.staging_target_path), PathBuf::from(request.target_path));
-        self.act("NodePublishVolume", |mounts| publish(mounts, &from, &path)).await
-    }
-
-    async fn node_unpublish_volume(
-        &self,
-        request: Request<csi::NodeUnpublishVolumeRequest>,
-    ) -> Answer<csi::NodeUnpublishVolumeResponse> {
-        let path = PathBuf::from(request.into_inner().target_path);
-        let work = |mounts: &mut BTreeSet<PathBuf>| {
-            take_away(mounts, &path)?;
-            let _ = std::fs::remove_dir(&path);
-            Ok(())
-        };
-        self.act("NodeUnpublishVolume", work).await
-    }
-
-    async fn node_get_volume_stats(
-        &self,
-        _: Request<csi::NodeGetVolumeStatsRequest>,
-    ) -> Answer<csi::NodeGetVolumeStatsResponse> {
-        Err(Status::unimplemented("it has no figures"))
-    }
-
-    async fn node_expand_volume(
-        &self,
-        request: Request<csi::NodeExpandVolumeRequest>,
-    ) -> Answer<csi::NodeExpandVolumeResponse> {
-        let wanted = request.into_inner().capacity_range.map_or(0, |it| it.required_bytes);
-        let work = |_: &mut BTreeSet<PathBuf>| {
-            *lock(&self.memory.size) = u64::try_from(wanted).unwrap_or(0);
-            Ok(())
-        };
-        self.act("NodeExpandVolume", work).await
-    }
-
-    async fn node_get_capabilities(
-        &self,
-        _: Request<csi::NodeGetCapabilitiesRequest>,
-    ) -> Answer<csi::NodeGetCapabilitiesResponse> {
-        use csi::node_service_capability::{Rpc, Type};
-        lock(&self.memory.questions).push("NodeGetCapabilities");
-        let capability = |number: &i32| csi::NodeServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: *number })) };
-        let capabilities = lock(&self.memory.capabilities).iter().map(capability).collect();
-        Ok(Response::new(csi::NodeGetCapabilitiesResponse { capabilities }))
-    }
-
-    async fn node_get_info(&self, _: Request<csi::NodeGetInfoRequest>) -> Answer<csi::NodeGetInfoResponse> {
-        lock(&self.memory.questions).push("NodeGetInfo");
-        Ok(Response::new(csi::NodeGetInfoResponse { node_id: "node-1".into(), ..Default::default() }))
-    }
-}
-
-#[async_trait]
-impl Registration for Served {
-    async fn get_info(&self, _: Request<InfoRequest>) -> Answer<PluginInfo> {
-        Ok(Response::new(PluginInfo {
-            r#type: "CSIPlugin".into(),
-            name: NAME.into(),
-            endpoint: self.endpoint.display().to_string(),
-            supported_versions: vec!["1.0.0".into()],
-        }))
-    }
-
-    async fn notify_registration_status(&self, _: Request<RegistrationStatus>) -> Answer<RegistrationStatusResponse> {
-        Ok(Response::new(RegistrationStatusResponse {}))
     }
 }

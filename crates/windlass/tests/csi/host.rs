@@ -1,25 +1,18 @@
 //! Where a test runs: a mount namespace, a directory, a node in it and the driver that it finds.
 
-use std::{
-    future::Future,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{ops::Deref, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::Pod,
     serde_json::{self, Value, json},
 };
-use rustix::thread::UnshareFlags;
 use windlass::{
     Node,
     csi::DriverSettings,
     node::{Builder, Report},
 };
 use windlass_core::ids::PodUid;
-use windlass_linux::table::Reader;
-
-use crate::enter;
+use windlass_testing::{directory::Directory, namespace, wait::run};
 
 /// What the driver is called.
 pub(crate) const NAME: &str = "scripted.example.com";
@@ -30,23 +23,20 @@ pub(crate) const DEADLINE: Duration = Duration::from_millis(400);
 /// How large the volume is after it has grown, in bytes.
 pub(crate) const GROWN: u64 = 2 << 30;
 
-pub(crate) struct Host {
-    directory: PathBuf,
+pub(crate) struct Host(Directory);
+
+impl Deref for Host {
+    type Target = Directory;
+
+    fn deref(&self) -> &Directory {
+        &self.0
+    }
 }
 
 impl Host {
     pub(crate) fn new(name: &str) -> Self {
-        // With FS goes the working directory, which threads share; the kernel wants both at once.
-        enter::unshare(UnshareFlags::NEWNS | UnshareFlags::FS).expect("a namespace");
-        // Short: the path of a socket has its limits.
-        let number = std::process::id() as u64 ^ name.bytes().fold(7, |sum, it| sum * 31 % 1_000_003 + u64::from(it));
-        let directory = Path::new(enter::BASE).join(format!("{number:x}"));
-        std::fs::create_dir(&directory).expect("a directory of this test's own");
-        Self { directory }
-    }
-
-    pub(crate) fn path(&self, below: &str) -> PathBuf {
-        self.directory.join(below)
+        namespace::separate();
+        Self(Directory::short(name))
     }
 
     /// Starts a node that has the objects of this test's volume, and knows nothing else of the world.
@@ -123,9 +113,7 @@ impl Host {
 
     /// Everything that is mounted or noted of volumes: empty when nothing is left.
     fn left(&self) -> Vec<String> {
-        let table = Reader::best().read().expect("the mount table");
-        let root = self.path("node");
-        let mounts = table.below(&root).map(|it| format!("mount {}", it.mount_point.display()));
+        let mounts = self.mounts_below("node").into_iter().map(|it| format!("mount {}", it.display()));
         let mut left: Vec<String> = mounts.collect();
         let mut directories = vec![self.path("node/plugins/kubernetes.io/csi").join(NAME), self.path("node/pods")];
         while let Some(directory) = directories.pop() {
@@ -194,14 +182,6 @@ pub(crate) fn uid() -> PodUid {
 
 pub(crate) fn of<T: serde::de::DeserializeOwned>(value: &Value) -> T {
     serde_json::from_value(value.clone()).expect("an object")
-}
-
-/// Runs a future to its end. The tests' threads have namespaces of their own, so each has a runtime of its own too.
-pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(async {
-        // Long enough for any machine: a test that waits in vain says so.
-        tokio::time::timeout(Duration::from_secs(60), future).await.expect("it took longer than a minute")
-    })
 }
 
 /// Waits until the disk was read, and nothing is wanted, known or here.

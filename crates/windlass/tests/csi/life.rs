@@ -1,6 +1,5 @@
 //! The life of a driver's volume when nothing goes wrong, and of drivers that come, go and lie.
 
-use libtest_mimic::Trial;
 use serde_json::json;
 use windlass::{
     Node,
@@ -8,23 +7,15 @@ use windlass::{
     view::PodPhase,
 };
 use windlass_core::{reason::Code, snapshot::Snapshot};
+use windlass_testing::{scripted::Fault, wait::run};
 
 use crate::{
-    driver::{Driver, Fault, Memory},
+    driver::{Driver, Memory},
     giving::Giving as _,
-    host::{Host, NAME, of, pod, pod_of_group, run, settle, uid},
+    host::{Host, NAME, of, pod, pod_of_group, settle, uid},
 };
 
-/// The tests of this file, each by the name of its function.
-macro_rules! tests {
-    ($($test:ident),* $(,)?) => {
-        pub(crate) fn tests(tests: &mut Vec<Trial>) {
-            $(crate::add(tests, stringify!($test), $test);)*
-        }
-    };
-}
-
-tests! {
+crate::tests! {
     a_pod_is_released_once_its_volume_is_unstaged_and_detached,
     a_pod_is_not_released_while_another_volume_is_still_mounted,
     a_driver_that_dies_is_unreachable_and_is_asked_anew_when_it_is_back,
@@ -122,15 +113,15 @@ fn wait_for_reason(node: &Node, changes: &mut Changes, code: Code) {
 /// At most once in five minutes, though each try fails: the driver hangs, hangs again, dies, and is gone.
 fn a_driver_that_does_not_answer_is_told_of_once(host: &Host) {
     let memory = Memory::new();
-    let driver = Driver::start(host, &memory);
+    let mut driver = Driver::start(host, &memory);
     let node = host.node();
     node.complete();
     let (mut listening, mut changes) = (node.changes(), node.changes());
-    let arrivals = memory.arrivals();
+    let mut arrivals = memory.arrivals();
     memory.plan("NodeStageVolume", Fault::NeverDone);
     node.add_pod(pod()).unwrap();
     for next in [Fault::NeverDone, Fault::Dead] {
-        assert_eq!(arrivals.recv(), Ok("NodeStageVolume"));
+        assert_eq!(arrivals.wait(), "NodeStageVolume");
         memory.plan("NodeStageVolume", next);
     }
     driver.wait_for_death();

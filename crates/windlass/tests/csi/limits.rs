@@ -6,29 +6,20 @@ use std::{
 };
 
 use k8s_openapi::{api::core::v1::PersistentVolume, serde_json::json};
-use libtest_mimic::Trial;
 use windlass::csi::DriverSettings;
 use windlass_core::{ids::PodUid, reason::Code};
+use windlass_testing::{scripted::Fault, wait::run};
 
 use crate::{
-    driver::{Driver, Fault, Memory},
+    driver::{Driver, Memory},
     giving::Giving as _,
-    host::{Host, NAME, give_as, of, pod, pod_as, run, settle, uid},
+    host::{Host, NAME, give_as, of, pod, pod_as, settle, uid},
 };
 
 const SHORT: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The tests of this file, each by the name of its function.
-macro_rules! tests {
-    ($($test:ident),* $(,)?) => {
-        pub(crate) fn tests(tests: &mut Vec<Trial>) {
-            $(crate::add(tests, stringify!($test), $test);)*
-        }
-    };
-}
-
-tests! {
+crate::tests! {
     a_call_takes_no_longer_than_is_set_for_its_driver,
     a_call_takes_no_longer_than_its_volume_says,
     no_more_calls_of_a_driver_run_at_a_time_than_is_set,
@@ -83,9 +74,9 @@ fn no_more_calls_of_a_driver_run_at_a_time_than_is_set(host: &Host) {
     give_as(&node, "-2", "vol-2", "1Gi");
     node.complete();
     memory.plan("NodeStageVolume", Fault::NeverDone);
-    let (arrivals, mut changes) = (memory.arrivals(), node.changes());
+    let (mut arrivals, mut changes) = (memory.arrivals(), node.changes());
     node.add_pod(pod()).unwrap();
-    assert_eq!(arrivals.recv(), Ok("NodeStageVolume"));
+    assert_eq!(arrivals.wait(), "NodeStageVolume");
     let other = PodUid::from("uid-2");
     node.add_pod(pod_as("-2", "uid-2")).unwrap();
     run(async {
@@ -194,7 +185,7 @@ fn calls_that_hang_have_no_thread_and_nothing_open(host: &Host) {
     let driver = Driver::start(host, &memory);
     let node = host.node_set(DriverSettings::default());
     node.complete();
-    let arrivals = memory.arrivals();
+    let mut arrivals = memory.arrivals();
     let mut pods = Vec::new();
     for number in 0..COUNT {
         let (suffix, uid) = (format!("-{number}"), format!("uid-{number}"));
@@ -205,7 +196,7 @@ fn calls_that_hang_have_no_thread_and_nothing_open(host: &Host) {
         give_as(&node, &suffix, &format!("hangs-{number}"), "1Gi");
         node.add_pod(pod_as(&suffix, &uid)).unwrap();
         for call in calls {
-            assert_eq!(arrivals.recv().as_ref(), Ok(call));
+            assert_eq!(arrivals.wait(), *call);
         }
         pods.push(PodUid::from(uid.as_str()));
     }

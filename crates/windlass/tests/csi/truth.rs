@@ -5,17 +5,17 @@
 //! mount and no staged volume. Where the outcome of a call was not known, the driver's log shows that the volume was undone or
 //! the call made again.
 
-use libtest_mimic::Trial;
 use windlass::{
     Node,
     node::{Change, Changes},
 };
 use windlass_core::notice::Verdict;
+use windlass_testing::{harness::Tests, scripted::Fault, wait::run};
 
 use crate::{
-    driver::{Driver, Fault, Memory},
+    driver::{Driver, Memory},
     giving::Giving as _,
-    host::{GROWN, Host, pod, run, settle, uid},
+    host::{GROWN, Host, pod, settle, uid},
 };
 
 const FAULTS: [Fault; 5] = [Fault::Refusal, Fault::DoneTooLate, Fault::NeverDone, Fault::DoneAndDead, Fault::Dead];
@@ -40,7 +40,7 @@ enum When {
     Goes,
 }
 
-pub(crate) fn tests(tests: &mut Vec<Trial>) {
+pub(crate) fn tests(tests: &mut Tests) {
     // A driver that lies is caught where a mount is missing, or is left; what a stage does is its own business.
     for (call, when, wish) in [
         ("NodePublishVolume", When::Comes, Wish::Kept),
@@ -69,14 +69,14 @@ pub(crate) fn tests(tests: &mut Vec<Trial>) {
     }
 }
 
-fn add(tests: &mut Vec<Trial>, call: &'static str, when: When, fault: Fault, wish: Wish) {
+fn add(tests: &mut Tests, call: &'static str, when: When, fault: Fault, wish: Wish) {
     let name = format!("truth_{call}_when_it_{when:?}_{fault:?}_{wish:?}").to_lowercase();
-    crate::add(tests, &name, move |host| row(host, call, when, fault, wish));
+    crate::add(tests, &name, &[], move |host| row(host, call, when, fault, wish));
 }
 
 fn row(host: &Host, call: &'static str, when: When, fault: Fault, wish: Wish) {
     let memory = Memory::new();
-    let driver = Driver::start(host, &memory);
+    let mut driver = Driver::start(host, &memory);
     let node = match call {
         "ControllerPublishVolume" | "ControllerUnpublishVolume" => {
             memory.attach();
@@ -92,7 +92,7 @@ fn row(host: &Host, call: &'static str, when: When, fault: Fault, wish: Wish) {
         run(node.ready(&uid())).expect("a volume that is mounted");
     }
     memory.plan(call, fault);
-    let arrivals = memory.arrivals();
+    let mut arrivals = memory.arrivals();
     if grows {
         host.grow(&node);
     }
@@ -101,7 +101,7 @@ fn row(host: &Host, call: &'static str, when: When, fault: Fault, wish: Wish) {
         When::Grows => {}
         When::Goes => node.remove_pod(&uid()),
     }
-    while arrivals.recv().expect("the call") != call {}
+    while arrivals.wait() != call {}
     // Now the call is under way, or has just failed.
     match (when, wish) {
         (When::Comes | When::Grows, Wish::Gone) => node.remove_pod(&uid()),

@@ -20,9 +20,10 @@ use windlass_linux::{
     mount::{self, Extent, Tmpfs},
     safe_path::Place,
 };
+use windlass_testing::namespace::privileged;
 
 use crate::{
-    namespace::{Case, privileged},
+    case::Case,
     tests,
     volume::{POD, Volume},
 };

@@ -1,33 +1,27 @@
 //! A file system that does not answer holds up its own volume and nothing else (I-6).
 //!
-//! It is FUSE without a server: the kernel waits for an answer to its first request for as long as the connection is open.
+//! The kernel waits for an answer for as long as the connection to the server is open.
 
 use std::{
-    os::fd::AsRawFd,
     path::{Path, PathBuf},
-    process::Command,
     time::Duration,
 };
 
 use k8s_openapi::serde_json::{Value, json};
-use rustix::{
-    event::{EventfdFlags, PollFd, PollFlags},
-    fs::{Mode, OFlags},
-};
 use windlass::{
     Node,
     node::{Change, StartError},
 };
 use windlass_core::reason::Code;
-use windlass_linux::{
-    mount::{self, Options},
-    safe_path::Place,
-    workers::Limits,
+use windlass_linux::workers::Limits;
+use windlass_testing::{
+    process::{Process, copy_of_this_program},
+    silent::Silent,
+    wait::{run, until_exists},
 };
 
-use super::node::{end, pod, ready, run, start, start_at};
-use crate::giving::Giving as _;
-use crate::namespace::Case;
+use super::node::{end, pod, ready, start, start_at};
+use crate::{case::Case, giving::Giving as _};
 
 crate::tests! {
     a_hung_host_path_holds_up_nobody_else_and_its_late_end_is_used,
@@ -40,22 +34,8 @@ crate::tests! {
 /// More than a lane runs at a time.
 const HUNG: usize = 20;
 
-/// A file system that answers nothing while the value lives, and only errors afterwards.
-struct Silent(rustix::fd::OwnedFd);
-
-fn silent(case: &Case, below: &str) -> Option<Silent> {
-    let device = match rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
-        Ok(device) => device,
-        Err(errno) => {
-            eprintln!("skipped, there is no FUSE here: {errno}");
-            return None;
-        }
-    };
-    let options =
-        [format!("fd={}", device.as_raw_fd()), "rootmode=40000".into(), "user_id=0".into(), "group_id=0".into()];
-    let target = Place::root(case.directory(below)).unwrap();
-    mount::filesystem("fuse", "silent", &Options::parse(options)).unwrap().attach(&target).unwrap();
-    Some(Silent(device))
+fn silent(case: &Case) -> Option<Silent> {
+    Silent::mount_or_skip(&case.path("silent"))
 }
 
 fn host(path: &Path) -> Value {
@@ -71,7 +51,7 @@ fn healthy(root: &Path) -> Value {
 }
 
 fn a_hung_host_path_holds_up_nobody_else_and_its_late_end_is_used(case: &Case) {
-    let Some(silent) = silent(case, "silent") else { return };
+    let Some(silent) = silent(case) else { return };
     let node = start(case);
     node.complete();
     let mut changes = node.changes();
@@ -138,10 +118,9 @@ pub(crate) fn lived() -> bool {
 }
 
 fn a_process_can_stop_and_start_while_something_hangs(case: &Case) {
-    let Some(silent) = silent(case, "silent") else { return };
+    let Some(silent) = silent(case) else { return };
     let root = case.path("");
-    let mut first = Command::new("/proc/self/exe").env(NODE, &root).spawn().expect("start a copy of this program");
-    assert!(first.wait().unwrap().success(), "it could end");
+    assert!(copy_of_this_program().env(NODE, &root).status().unwrap().success(), "it could end");
     let mounts = case.mounts_below("node");
     assert_eq!(mounts.len(), 1);
 
@@ -159,62 +138,15 @@ fn a_process_can_stop_and_start_while_something_hangs(case: &Case) {
     end(node);
 }
 
-/// Answers the first request, and takes all others without an answer: whoever asks waits in the kernel, and cannot even be
-/// killed.
-struct Swallowing {
-    stop: rustix::fd::OwnedFd,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Swallowing {
-    fn begin(silent: &Silent) -> Self {
-        let device = silent.0.try_clone().unwrap();
-        rustix::fs::fcntl_setfl(&device, OFlags::NONBLOCK).unwrap();
-        let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-        let stopped = stop.try_clone().unwrap();
-        let thread = std::thread::spawn(move || {
-            let mut request = vec![0; 1 << 17];
-            let mut next = || loop {
-                let mut ready = [PollFd::new(&device, PollFlags::IN), PollFd::new(&stopped, PollFlags::IN)];
-                rustix::event::poll(&mut ready, None).unwrap();
-                if !ready[1].revents().is_empty() {
-                    return None;
-                }
-                if rustix::io::read(&device, &mut request).is_ok() {
-                    // The number of the request, in the header of each.
-                    return Some(<[u8; 8]>::try_from(&request[8..16]).unwrap());
-                }
-            };
-            let Some(first) = next() else { return };
-            // FUSE_INIT, with the least that the kernel takes.
-            let mut answer = [80_u32.to_ne_bytes(), 0_u32.to_ne_bytes()].concat();
-            answer.extend(first);
-            answer.extend([7_u32, 31, 0, 0, 0, 1 << 16].into_iter().flat_map(u32::to_ne_bytes));
-            answer.resize(80, 0);
-            rustix::io::write(&device, &answer).unwrap();
-            while next().is_some() {}
-        });
-        Self { stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Swallowing {
-    fn drop(&mut self) {
-        rustix::io::write(&self.stop, &1_u64.to_ne_bytes()).unwrap();
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
-
 /// A process hangs in the kernel, and ends in this way: the next one comes up at once (I-6, I-11).
 fn taken_over(case: &Case, how: &str) {
-    let Some(silent) = silent(case, "silent") else { return };
-    let swallowing = Swallowing::begin(&silent);
-    let child = Command::new("/proc/self/exe").env(NODE, case.path("")).env(END, how).spawn();
-    let mut child = child.expect("start a copy of this program");
+    // Whoever asks waits in the kernel, and cannot even be killed.
+    let Some(silent) = silent(case).map(Silent::greeted) else { return };
+    // The file system goes first, also when this fails: nobody can wait for a process that hangs in it.
+    let mut scene = (silent, Process::start(copy_of_this_program().env(NODE, case.path("")).env(END, how)));
+    let child = &mut scene.1.0;
     // What hangs is noted after a moment, or when the process gives it up.
-    while !case.path("node/windlass/under-way.json").exists() {
-        std::thread::yield_now();
-    }
+    until_exists(&case.path("node/windlass/under-way.json"));
     if how == "kill" {
         child.kill().unwrap();
     }
@@ -250,9 +182,9 @@ fn taken_over(case: &Case, how: &str) {
     assert!(reason.text.contains(&by), "{explained:?}");
 
     // The server ends, so the call does, and the process with it: the volume's turn comes by itself.
-    drop(swallowing);
+    let (silent, mut child) = scene;
     drop(silent);
-    child.wait().unwrap();
+    child.0.wait().unwrap();
     while run(node.explain(&hung)).unwrap()[0].reasons.iter().all(|it| it.code != Code::FileSystemBroken) {
         run(changes.next());
     }
@@ -268,7 +200,7 @@ fn a_process_that_ended_while_it_hangs_does_not_keep_the_next_out(case: &Case) {
 }
 
 fn an_operation_that_waits_for_its_turn_is_queued_and_says_behind_how_many(case: &Case) {
-    let Some(silent) = silent(case, "silent") else { return };
+    let Some(silent) = silent(case) else { return };
     let limits = Limits { at_once: 2, slow_after: Duration::MAX, ..Limits::default() };
     let builder = Node::builder(case.path("node")).runtime_directory(case.path("run")).limits(limits);
     let node = builder.start().unwrap();

@@ -10,12 +10,9 @@ use windlass_linux::{
     mount::{Options, Tmpfs, tmpfs},
     safe_path::Place,
 };
+use windlass_testing::namespace::privileged;
 
-use crate::{
-    namespace::{Case, privileged},
-    tests,
-    volume::Volume,
-};
+use crate::{case::Case, tests, volume::Volume};
 
 tests![
     every_type_against_every_kind_of_file,

@@ -2,17 +2,19 @@
 
 use std::{
     collections::BTreeSet,
-    io::{BufRead, BufReader, Write},
+    io::Write,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
 };
 
 use windlass::{Node, node::Change};
 use windlass_core::ids::PodUid;
+use windlass_testing::{
+    process::{Process, copy_of_this_program},
+    wait::run,
+};
 
-use super::node::{all_kinds, config, end, pod, ready, run, secret, start_at};
-use crate::giving::Giving as _;
-use crate::namespace::Case;
+use super::node::{all_kinds, config, end, pod, ready, secret, start_at};
+use crate::{case::Case, giving::Giving as _};
 
 crate::tests! { a_kill_at_any_instant_is_recovered_from }
 
@@ -70,19 +72,10 @@ pub(crate) fn lived() -> bool {
 fn a_kill_at_any_instant_is_recovered_from(case: &Case) {
     let root = case.path("");
     for round in 0..25_usize {
-        let mut child = Command::new("/proc/self/exe")
-            .env(NODE, &root)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("start a copy of this program");
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        for _ in 0..(round * 7) % 90 {
-            if lines.next().is_none() {
-                break;
-            }
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let (child, lines) = Process::start_for_lines(copy_of_this_program().env(NODE, &root));
+        let instants = (round * 7) % 90;
+        assert_eq!(lines.take(instants).count(), instants, "it lives until it is killed");
+        drop(child);
 
         let node = begin(&root);
         let mut changes = node.changes();

@@ -10,8 +10,9 @@ use windlass_core::{
     operation::{Cause, Earlier, Obstacle},
     spec::Mode,
 };
+use windlass_testing::namespace::privileged;
 
-use crate::namespace::{Case, now, privileged};
+use crate::case::{Case, now};
 use claimed::Claim;
 
 crate::tests! {

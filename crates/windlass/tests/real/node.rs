@@ -1,10 +1,8 @@
 //! The whole of it: pods and objects in, mounted volumes out.
 
 use std::{
-    future::Future,
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
     time::{Duration, SystemTime},
 };
 
@@ -22,9 +20,9 @@ use windlass_core::{
     ids::{PodUid, Time},
     reason::Code,
 };
+use windlass_testing::{directory::mounted, process::Process, wait::run};
 
-use crate::giving::Giving as _;
-use crate::namespace::Case;
+use crate::{case::Case, giving::Giving as _};
 
 crate::tests! {
     a_node_that_has_ended_says_so_to_everybody,
@@ -64,14 +62,6 @@ crate::tests! {
     a_pod_that_goes_as_soon_as_it_comes_leaves_nothing,
     a_pods_directory_stays_if_that_is_wanted_until_it_is_told_to_go,
     a_key_that_cannot_be_seen_is_told,
-}
-
-/// Runs a future to its end. The tests' threads have namespaces of their own, so each has a runtime of its own too.
-pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-        // Long enough for any machine: a test that waits in vain says so.
-        tokio::time::timeout(Duration::from_secs(60), future).await.expect("it took longer than a minute")
-    })
 }
 
 pub(crate) fn start(case: &Case) -> Node {
@@ -143,7 +133,7 @@ fn the_volumes_of_a_pod_appear_and_go(case: &Case) {
     assert_eq!(volumes.len(), 5);
     assert_eq!(std::fs::read_to_string(path(&volumes, "config").join("key")).unwrap(), "one");
     assert_eq!(std::fs::read_to_string(path(&volumes, "secret").join("key")).unwrap(), "hunter2");
-    let kind = |name: &str| case.mounted_at(&path(&volumes, name)).map(|it| it.kind.to_string_lossy().into_owned());
+    let kind = |name: &str| mounted(&path(&volumes, name)).map(|it| it.kind.to_string_lossy().into_owned());
     assert_eq!(kind("memory").as_deref(), Some("tmpfs"));
     assert_eq!(kind("secret").as_deref(), Some("tmpfs"), "I-12");
     assert_eq!(kind("disk"), None);
@@ -641,15 +631,13 @@ fn what_somebody_still_has_is_held_back_if_that_is_wanted(case: &Case) {
         let inside = case.directory("inside");
         // As a container: in a mount namespace of its own, under another name.
         let script = r#"mount --bind "$1" "$2" && echo ready && read end"#;
-        let mut container = Command::new("unshare");
+        let mut container = windlass_testing::process::program("unshare");
         container.args(["--mount", "sh", "-c", script, "sh"]).args([&at, &inside]);
-        let mut container = container.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(container.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (mut container, line) = Process::start_until_it_speaks(container.stdin(Stdio::piped()));
         assert_eq!(line, "ready\n");
         let mut changes = node.changes();
         node.remove_pod(&uid);
-        let named = format!("process {} (sh) has {}", container.id(), inside.display());
+        let named = format!("process {} (sh) has {}", container.0.id(), inside.display());
         let is_held = || {
             let snapshot = run(node.snapshot()).unwrap();
             let mut reasons = snapshot.volumes.iter().flat_map(|it| it.mounts.iter().flat_map(|it| &it.reasons));
@@ -659,8 +647,8 @@ fn what_somebody_still_has_is_held_back_if_that_is_wanted(case: &Case) {
             run(changes.next());
         }
         assert_eq!(std::fs::read_to_string(at.join("file")).unwrap(), "precious");
-        drop(container.stdin.take());
-        container.wait().unwrap();
+        drop(container.0.stdin.take());
+        container.0.wait().unwrap();
         run(node.gone(&uid)).unwrap();
         assert!(!at.exists());
     }

@@ -8,7 +8,7 @@ use windlass::{
     manifest::{self, Document},
 };
 
-use crate::{namespace::Case, tests};
+use crate::{case::Case, tests};
 
 tests![the_program_in_the_readme_mounts_what_the_examples_say];
 

@@ -10,9 +10,10 @@ use windlass::{
     view::Severity,
 };
 use windlass_core::ids::PodUid;
+use windlass_testing::wait::run;
 
-use super::node::{end, ready, run, start};
-use crate::namespace::Case;
+use super::node::{end, ready, start};
+use crate::case::Case;
 
 crate::tests! {
     volumes_follow_the_manifests_of_a_directory,

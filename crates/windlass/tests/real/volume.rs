@@ -18,7 +18,7 @@ use windlass_core::{
     spec::{self, Access, Phase, VolumeSpec},
 };
 
-use crate::namespace::{Case, now};
+use crate::case::{Case, now};
 
 /// The uid of every pod.
 pub(crate) const POD: &str = "uid";

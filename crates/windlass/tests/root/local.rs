@@ -1,18 +1,23 @@
 //! Devices of the node as persistent volumes (P-141..P-150, P-247..P-252).
 
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::{
+    ops::Deref,
+    os::unix::fs::{FileTypeExt, MetadataExt, symlink},
+    path::PathBuf,
+};
 
 use k8s_openapi::serde_json::json;
 use windlass::plugin::{Failure, Left, Plugin, What, local::Local, mount_proof};
 use windlass_core::operation::{Cause, Earlier, Obstacle};
 use windlass_linux::{block_map, device, loop_device, name::Name, safe_path::Place};
 
-use crate::{
-    claimed::Claim,
-    disk::{Disk, FUSE, MEBIBYTE, RESIZE},
-    fuse::Hung,
-    namespace::Case,
+use windlass_testing::{
+    disk::{self, MEBIBYTE},
+    harness::{FUSE, RESIZE},
+    silent::Silent,
 };
+
+use crate::{case::Case, claimed::Claim};
 
 crate::tests! {
     a_device_is_formatted_once_and_shared_by_two_pods("blkid", "mkfs.ext4", "fsck"),
@@ -51,6 +56,30 @@ const UNUSABLE: Cause = Cause::Node(Obstacle::HostPathUnusable);
 fn expect(failure: &Failure, left: Left, cause: &Cause, text: &str) {
     assert_eq!((failure.left, &failure.cause), (left, cause), "{failure}");
     assert!(failure.text.contains(text), "{failure}");
+}
+
+/// A device, with a link to it as an administrator would make one.
+struct Disk {
+    device: disk::Disk,
+    link: PathBuf,
+}
+
+impl Deref for Disk {
+    type Target = disk::Disk;
+
+    fn deref(&self) -> &disk::Disk {
+        &self.device
+    }
+}
+
+impl Disk {
+    /// A device of zeroes, with a link to it of this name.
+    fn new(case: &Case, name: &str, size_bytes: u64) -> Self {
+        let disk =
+            Self { device: disk::Disk::new(&case.path(&format!("{name}.img")), size_bytes), link: case.path(name) };
+        symlink(&disk.path, &disk.link).unwrap();
+        disk
+    }
 }
 
 /// A claim to a device with a file system of this type.
@@ -370,9 +399,9 @@ fn a_path_that_hangs_holds_up_nobody_else(case: &Case) {
     let volume = Claim::to(case.path("data")).by(case, "b");
     std::thread::scope(|scope| {
         // Ours to drop: an assertion that fails must not leave the other thread waiting.
-        let server = Hung::new(case, "hung");
+        let server = Silent::mount(&case.path("hung")).unwrap().greeted();
         let call = scope.spawn(|| stuck.stage());
-        server.request();
+        server.until_asked();
         let made = volume.make();
         assert_eq!(volume.publish(Earlier::Unknown).unwrap(), made);
         volume.unpublish(Some(&made)).unwrap();

@@ -3,9 +3,9 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use windlass_testing::daemon::Case;
 
 use super::{Fault, claim, claimed, pod, put, web};
-use crate::case::Case;
 
 super::faults![
     a_claim_that_is_missing,

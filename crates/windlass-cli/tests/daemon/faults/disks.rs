@@ -1,16 +1,12 @@
 //! Devices as persistent volumes: with another file system than is said, with a damaged one, with none.
 
-use std::{fs::File, path::PathBuf, time::Duration};
-
 use serde_json::{Value, json};
-use windlass_linux::{
-    loop_device::{self, LoopDevice, Settings},
-    safe_path::Place,
-    tools::{Call, Output, Tool},
+use windlass_testing::{
+    daemon::Case,
+    disk::{self, Disk, MEBIBYTE},
 };
 
 use super::{Fault, claim, claimed, put, web};
-use crate::{case::Case, enter::privileged};
 
 super::faults![
     a_device_with_another_file_system,
@@ -20,42 +16,13 @@ super::faults![
     a_type_of_file_system_that_cannot_be,
 ];
 
-/// A loop device that is detached when the test ends, however it ends.
-struct Disk {
-    device: LoopDevice,
-    path: PathBuf,
-}
-
-impl Disk {
-    /// A device of zeroes. Where there is none to be had, that is said.
-    fn new(case: &Case) -> Option<Self> {
-        if !privileged("a test with loop devices") {
-            return None;
-        }
-        let image = case.path("image");
-        File::create(&image).unwrap().set_len(16 << 20).unwrap();
-        let place = Place::of(File::open(&image).unwrap().into(), &image);
-        match loop_device::attach(&place, Settings::default()) {
-            Ok(attached) => Some(Self { path: attached.device().path(), device: attached.keep() }),
-            Err(error) => {
-                eprintln!("skipped, loop devices do not work here: {error}");
-                None
-            }
-        }
-    }
-
-    fn run(&self, tool: &str, arguments: &[&str]) {
-        let call = Call::new(Tool::new(tool, None), Duration::from_secs(60));
-        let call = arguments.iter().copied().fold(call, Call::argument).argument(&self.path);
-        call.run().and_then(Output::success).unwrap();
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        // Still mounted, it goes with the namespace.
-        if let Err(error) = loop_device::detach(&self.device) {
-            eprintln!("{error}");
+/// A device of zeroes. Where there is none to be had, that is said.
+fn disk(case: &Case) -> Option<Disk> {
+    match disk::possible() {
+        Ok(()) => Some(Disk::new(&case.path("image"), 16 * MEBIBYTE)),
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            None
         }
     }
 }
@@ -81,32 +48,32 @@ fn is_named(case: &Case, fault: &Fault, disk: &Disk, kind: &str, pod: &Value, me
 }
 
 fn a_device_with_another_file_system(case: &Case, fault: &Fault) {
-    let Some(disk) = Disk::new(case) else { return };
+    let Some(disk) = disk(case) else { return };
     disk.run("mkfs.ext4", &["-q"]);
     is_named(case, fault, &disk, "iso9660", &web(claim()), |_| {});
 }
 
 fn an_empty_device_that_may_only_be_read(case: &Case, fault: &Fault) {
-    let Some(disk) = Disk::new(case) else { return };
+    let Some(disk) = disk(case) else { return };
     let pod = web(json!({"persistentVolumeClaim": {"claimName": "data", "readOnly": true}}));
     is_named(case, fault, &disk, "ext4", &pod, |_| {});
 }
 
 fn a_file_system_that_is_damaged(case: &Case, fault: &Fault) {
-    let Some(disk) = Disk::new(case) else { return };
+    let Some(disk) = disk(case) else { return };
     disk.run("mkfs.ext4", &["-q"]);
     for request in ["clri <2>", "set_super_value state 0"] {
         disk.run("debugfs", &["-w", "-R", request]);
     }
-    is_named(case, fault, &disk, "ext4", &web(claim()), |disk| disk.run("mkfs.ext4", &["-q", "-F"]));
+    is_named(case, fault, &disk, "ext4", &web(claim()), |disk| drop(disk.run("mkfs.ext4", &["-q", "-F"])));
 }
 
 fn a_program_to_format_with_that_is_missing(case: &Case, fault: &Fault) {
-    let Some(disk) = Disk::new(case) else { return };
+    let Some(disk) = disk(case) else { return };
     is_named(case, fault, &disk, "no-such-type", &web(claim()), |_| {});
 }
 
 fn a_type_of_file_system_that_cannot_be(case: &Case, fault: &Fault) {
-    let Some(disk) = Disk::new(case) else { return };
+    let Some(disk) = disk(case) else { return };
     is_named(case, fault, &disk, "../../bin/sh", &web(claim()), |_| {});
 }

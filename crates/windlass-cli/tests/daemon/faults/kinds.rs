@@ -1,9 +1,9 @@
 //! Volumes that cannot be what their pods say: kinds, sizes, media, names.
 
 use serde_json::{Value, json};
+use windlass_testing::daemon::Case;
 
 use super::{Fault, put, web};
-use crate::case::Case;
 
 super::faults![
     a_type_of_volume_that_is_not_here,

@@ -3,9 +3,9 @@
 use std::fs;
 
 use serde_json::json;
+use windlass_testing::daemon::Case;
 
 use super::{Fault, put, settings, web};
-use crate::case::Case;
 
 super::faults![
     a_manifest_that_makes_no_sense,

@@ -1,9 +1,9 @@
 //! What volumes show: config maps, secrets, and what pods know of themselves.
 
 use serde_json::{Value, json};
+use windlass_testing::daemon::Case;
 
 use super::{Fault, put, settings, web};
-use crate::case::Case;
 
 super::faults![
     a_config_map_that_is_missing,

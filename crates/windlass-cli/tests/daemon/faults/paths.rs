@@ -16,9 +16,9 @@ use windlass_linux::{
     mount::{self, Options},
     safe_path::Place,
 };
+use windlass_testing::{daemon::Case, namespace::privileged};
 
 use super::{Fault, claim, claimed, put, web};
-use crate::{case::Case, enter::privileged};
 
 super::faults![
     a_host_path_that_is_missing,

@@ -8,9 +8,9 @@ use std::{
 
 use rustix::mount::{MountFlags, UnmountFlags};
 use serde_json::{Value, json};
+use windlass_testing::{daemon::Case, process::Process, wait::until};
 
 use super::{Fault, claim, claimed, put, settings, web};
-use crate::case::{Case, Ended, until};
 
 super::faults![
     a_file_in_the_place_of_a_volume,
@@ -143,13 +143,13 @@ fn a_mount_that_was_taken_away_and_cannot_be_made_again(case: &Case, fault: &Fau
     assert!(daemon.stop().success());
 }
 
-fn sleeper(change: impl FnOnce(&mut Command) -> &mut Command) -> Ended {
-    let mut command = Command::new("sleep");
-    Ended(change(command.arg("600").stdout(Stdio::null())).spawn().unwrap())
+fn sleeper(change: impl FnOnce(&mut Command) -> &mut Command) -> Process {
+    let mut command = windlass_testing::process::program("sleep");
+    Process::start(change(command.arg("600").stdout(Stdio::null())))
 }
 
 /// The pod has a volume in memory that somebody holds when the pod goes.
-fn is_held(case: &Case, fault: &Fault, hold: impl FnOnce(&Path) -> Ended) {
+fn is_held(case: &Case, fault: &Fault, hold: impl FnOnce(&Path) -> Process) {
     put(case, "pod.yaml", &[&scratch("Memory")]);
     let daemon = case.start();
     case.wait_mounted(&["web"]);

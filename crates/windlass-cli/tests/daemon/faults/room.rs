@@ -4,9 +4,9 @@ use std::{ffi::CString, fs};
 
 use rustix::mount::MountFlags;
 use serde_json::{Map, Value, json};
+use windlass_testing::daemon::Case;
 
 use super::{Fault, put, settings, web};
-use crate::case::Case;
 
 super::faults![a_root_without_room, a_root_without_inodes, a_root_that_can_only_be_read];
 

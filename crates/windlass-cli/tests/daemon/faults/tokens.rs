@@ -1,16 +1,11 @@
 //! Tokens of service accounts.
 
-use std::{
-    fs,
-    io::Write,
-    path::PathBuf,
-    process::{Command, Stdio},
-};
+use std::{fs, io::Write, path::PathBuf, process::Stdio};
 
 use serde_json::{Value, json};
+use windlass_testing::daemon::Case;
 
 use super::{Fault, put, web};
-use crate::case::Case;
 
 super::faults![
     a_token_that_nobody_gives,
@@ -28,7 +23,7 @@ fn token(seconds: u64) -> Value {
 /// may fork while it is.
 fn program(case: &Case, script: &str) -> PathBuf {
     let (temporary, path) = (case.path("program.new"), case.path("program"));
-    let mut shell = Command::new("/bin/sh")
+    let mut shell = windlass_testing::process::program("/bin/sh")
         .args(["-c", "cat > \"$0\" && chmod 700 \"$0\""])
         .arg(&temporary)
         .stdin(Stdio::piped())

@@ -24,7 +24,7 @@ use windlass_core::{
 };
 use windlass_linux::table::Watch;
 
-use crate::namespace::{Case, now};
+use crate::case::{Case, now};
 
 /// The name of the volume unless a test needs two.
 pub(crate) const VOLUME: &str = "pv";
