@@ -74,6 +74,12 @@ impl Case {
         fs::remove_file(self.path("manifests").join(file)).unwrap();
     }
 
+    /// Takes a manifest away, and waits until nothing of these pods is left.
+    pub fn take_away(&self, file: &str, pods: &[&str]) {
+        self.remove_manifest(file);
+        self.wait_unmounted(pods);
+    }
+
     /// The directory of a pod's volume, for example `configmap`.
     pub fn volume(&self, uid: &str, plugin: &str, name: &str) -> PathBuf {
         self.path("root/pods").join(uid).join(format!("volumes/kubernetes.io~{plugin}")).join(name)
@@ -102,7 +108,14 @@ impl Case {
         self.start_as(self.run())
     }
 
-    /// The same, by a daemon for which a pod that no manifest names at its start is gone.
+    /// The same, and until all volumes of these pods are mounted.
+    pub fn start_until_mounted(&self, pods: &[&str]) -> Daemon {
+        let daemon = self.start();
+        self.wait_mounted(pods);
+        daemon
+    }
+
+    /// Starts a daemon for which a pod that no manifest names at its start is gone.
     pub fn start_without_orphans(&self) -> Daemon {
         let mut command = self.run();
         command.args(["--orphan-delay", "0"]);

@@ -174,8 +174,7 @@ fn what_was_made_for_a_claim_is_damaged_on_disk(case: &Case) {
 fn a_removed_claim_that_comes_back_keeps_its_volume(case: &Case) {
     let mut disk = Disk::make(case, &[], &[("app.yaml", APP.into()), ("data.yaml", CLAIM.into())]);
     case.remove_manifest("app.yaml");
-    case.remove_manifest("data.yaml");
-    case.wait_unmounted(&["app"]);
+    case.take_away("data.yaml", &["app"]);
     pass_the_delay(case, &case.path("manifests"));
     disk.canary_lives(case, "the claim was removed a moment ago");
     disk.kill();

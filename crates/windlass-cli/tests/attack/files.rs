@@ -150,8 +150,7 @@ fn the_writer_of_a_manifest_is_killed_between_two_documents(case: &Case) {
 fn the_writer_of_a_manifest_in_another_order_is_killed(case: &Case) {
     let last = format!("---\n{}", pod("last"));
     case.manifest("web.yaml", &format!("{WEB}{last}"));
-    let daemon = case.start();
-    case.wait_mounted(&["web", "last"]);
+    let daemon = case.start_until_mounted(&["web", "last"]);
     crate::victim::put_canaries(case);
     overwrite(&case.path("manifests/web.yaml"), &last);
     pass_the_delay(case, &case.path("manifests"));

@@ -40,8 +40,7 @@ fn bound(case: &Case) -> (Daemon, PathBuf) {
     fs::create_dir_all(&source).unwrap();
     put(&source, "web.yaml", WEB);
     mount_bind(&source, case.path("manifests")).unwrap();
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     put_canaries(case);
     (daemon, source)
 }
@@ -126,8 +125,7 @@ fn an_empty_file_system_covers_the_manifests(case: &Case) {
 
 fn an_empty_file_system_covers_a_part_of_the_manifests(case: &Case) {
     case.manifest("team/web.yaml", WEB);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     put_canaries(case);
     let (team, manifests) = (case.path("manifests/team"), case.path("manifests"));
     steps(
@@ -232,8 +230,7 @@ fn the_manifests_are_not_mounted_at_the_start(case: &Case) {
     canaries_live(case, "a start on the bare mount point, a pod and a hangup");
     daemon.kill();
     mount_bind(&source, case.path("manifests")).unwrap();
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     canaries_live(case, "a start with everything in its place again");
     assert!(daemon.stop().success());
 }

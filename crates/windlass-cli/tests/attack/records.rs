@@ -45,19 +45,16 @@ type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
 /// is left to see.
 fn damaged(case: &Case, damages: &[Damage<'_>]) {
     case.manifest("web.yaml", &with_host(case));
-    let mut daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let mut daemon = case.start_until_mounted(&["web"]);
     put_canaries(case);
     for (what, damage) in damages {
         daemon.kill();
         records(case).iter().for_each(|it| damage(it));
-        daemon = case.start();
-        case.wait_mounted(&["web"]);
+        daemon = case.start_until_mounted(&["web"]);
         canaries_live(case, what);
         daemon.kill();
         let since = crate::victim::logged(case);
-        daemon = case.start();
-        case.wait_mounted(&["web"]);
+        daemon = case.start_until_mounted(&["web"]);
         canaries_live(case, &format!("{what}, and another start"));
         let said = daemon.log();
         let said = &said[since..];
@@ -66,8 +63,7 @@ fn damaged(case: &Case, damages: &[Damage<'_>]) {
             "after {what} it is not healed at the next start: {said}"
         );
     }
-    case.remove_manifest("web.yaml");
-    case.wait_unmounted(&["web"]);
+    case.take_away("web.yaml", &["web"]);
     assert_eq!(fs::read_to_string(case.path("host/canary")).unwrap(), crate::victim::CANARY);
     assert_eq!(records(case), Vec::<PathBuf>::new(), "records are left: {}", log(case));
     assert!(daemon.stop().success());
@@ -113,8 +109,7 @@ fn a_record_names_another_volume(case: &Case) {
 fn a_damaged_record_of_a_pod_that_went_meanwhile_goes_too(case: &Case) {
     for damage in ["", "nonsense\n", "{\"version\":1}\n"] {
         case.manifest("web.yaml", &with_host(case));
-        let daemon = case.start();
-        case.wait_mounted(&["web"]);
+        let daemon = case.start_until_mounted(&["web"]);
         daemon.kill();
         records(case).iter().for_each(|it| fs::write(it, damage).unwrap());
         case.remove_manifest("web.yaml");
@@ -131,16 +126,13 @@ fn a_damaged_record_of_a_pod_that_went_meanwhile_goes_too(case: &Case) {
 
 fn the_directory_of_records_is_gone(case: &Case) {
     case.manifest("web.yaml", &with_host(case));
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     put_canaries(case);
     daemon.kill();
     fs::remove_dir_all(case.path("root/windlass")).unwrap();
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     canaries_live(case, "all records are gone");
-    case.remove_manifest("web.yaml");
-    case.wait_unmounted(&["web"]);
+    case.take_away("web.yaml", &["web"]);
     assert_eq!(fs::read_to_string(case.path("host/canary")).unwrap(), crate::victim::CANARY);
     assert!(daemon.stop().success());
 }
@@ -148,8 +140,7 @@ fn the_directory_of_records_is_gone(case: &Case) {
 /// A record that nobody can have written leads nowhere outside.
 fn records_are_of_somebody_else(case: &Case) {
     case.manifest("web.yaml", &with_host(case));
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     put_canaries(case);
     daemon.kill();
     let outside = case.path("outside");

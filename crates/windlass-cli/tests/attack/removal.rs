@@ -164,21 +164,18 @@ fn directories_are_exchanged_with_links_while_a_volume_is_emptied(case: &Case) {
 
 fn hard_links_of_a_volume_lead_outside(case: &Case) {
     case.manifest("web.yaml", &pod("web"));
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let outside = case.path("outside");
     fs::write(&outside, CANARY).unwrap();
     fs::hard_link(&outside, scratch(case, "web-1").join("linked")).unwrap();
-    case.remove_manifest("web.yaml");
-    case.wait_unmounted(&["web"]);
+    case.take_away("web.yaml", &["web"]);
     assert_eq!(fs::read_to_string(&outside).unwrap(), CANARY);
     assert!(daemon.stop().success());
 }
 
 fn links_of_a_volume_lead_outside(case: &Case) {
     case.manifest("web.yaml", &pod("web"));
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let outside = case.path("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("canary"), CANARY).unwrap();
@@ -186,16 +183,14 @@ fn links_of_a_volume_lead_outside(case: &Case) {
     symlink(&outside, volume.join("link")).unwrap();
     symlink("../../../../../../outside", volume.join("relative")).unwrap();
     symlink("/proc/self/root/mnt/a/outside", volume.join("magic")).unwrap();
-    case.remove_manifest("web.yaml");
-    case.wait_unmounted(&["web"]);
+    case.take_away("web.yaml", &["web"]);
     assert_eq!(fs::read_to_string(outside.join("canary")).unwrap(), CANARY);
     assert!(daemon.stop().success());
 }
 
 fn names_in_a_volume_are_hostile(case: &Case) {
     case.manifest("web.yaml", &pod("web"));
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let volume = scratch(case, "web-1");
     let mut deep = volume.clone();
     for name in ["line\nbreak", "\u{1b}[2J", "-rf", " ", "..data", "...", "\u{202e}txt.exe"] {
@@ -212,8 +207,7 @@ fn names_in_a_volume_are_hostile(case: &Case) {
         below = rustix::fs::openat(&below, &name, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap();
     }
     drop(below);
-    case.remove_manifest("web.yaml");
-    case.wait_unmounted(&["web"]);
+    case.take_away("web.yaml", &["web"]);
     assert!(!volume.exists());
     assert!(!log(case).contains('\u{1b}'), "a name reaches the terminal of whoever reads the log");
     assert!(daemon.stop().success());
@@ -221,8 +215,7 @@ fn names_in_a_volume_are_hostile(case: &Case) {
 
 fn something_is_mounted_in_a_volume(case: &Case) {
     case.manifest("web.yaml", &pod("web"));
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let (outside, inside) = (case.path("outside"), scratch(case, "web-1").join("deep/inside"));
     fs::create_dir(&outside).unwrap();
     fs::create_dir_all(&inside).unwrap();
@@ -274,8 +267,7 @@ fn gone_means_gone(case: &Case) {
         let text = crate::victim::WEB.replace("name: web, uid: web-1", &format!("name: {name}, uid: {name}-1"));
         case.manifest("web.yaml", &text);
         case.wait_mounted(&[&name]);
-        case.remove_manifest("web.yaml");
-        case.wait_unmounted(&[&name]);
+        case.take_away("web.yaml", &[&name]);
         let left = case.path("root/pods").join(format!("{name}-1"));
         assert!(!left.exists(), "try {number} of {tries}: {} is still there", left.display());
         let records = case.path("root/windlass/records");

@@ -66,8 +66,7 @@ fn the_root_has_no_inodes_left(case: &Case) {
     canaries_live(case, "no inodes and a restart");
     refused.kill();
     fs::remove_dir_all(&fillers).unwrap();
-    daemon = case.start();
-    case.wait_mounted(&["web", "other"]);
+    daemon = case.start_until_mounted(&["web", "other"]);
     canaries_live(case, "inodes again");
     assert!(daemon.stop().success());
 }

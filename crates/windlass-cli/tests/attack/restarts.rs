@@ -6,7 +6,10 @@ use windlass_testing::daemon::{Case, Daemon};
 
 use crate::{
     attacks, rounds,
-    victim::{CANARY, WEB, canaries_live, log, overwrite, pass_the_delay, pass_the_delay_blindly, pod, scratch, start},
+    victim::{
+        CANARY, WEB, canaries_live, log, overwrite, pass_the_delay, pass_the_delay_blindly, pod, put_canaries, scratch,
+        start,
+    },
 };
 
 attacks!["restarts":
@@ -30,37 +33,28 @@ fn killed_and_started(case: &Case, daemon: Daemon) -> Daemon {
     daemon
 }
 
-fn a_conflict_keeps_its_winner_over_a_kill(case: &Case) {
+/// A second manifest that cannot be in force beside the first: the first stays in force.
+fn keeps_its_winner(case: &Case, other: &str, what: &str) {
     case.manifest("b.yaml", WEB);
-    let mut daemon = case.start();
-    case.wait_mounted(&["web"]);
-    crate::victim::put_canaries(case);
-    // The same pod with another uid and other volumes: an error, and b.yaml stays in force.
-    case.manifest("a.yaml", &pod("web").replace("web-1", "web-2"));
+    let mut daemon = case.start_until_mounted(&["web"]);
+    put_canaries(case);
+    case.manifest("a.yaml", other);
     daemon.until_logged("a.yaml");
     pass_the_delay(case, &case.path("manifests"));
-    canaries_live(case, "a conflict");
+    canaries_live(case, what);
     for _ in 0..2 {
         daemon = killed_and_started(case, daemon);
-        canaries_live(case, "a conflict and a kill");
+        canaries_live(case, &format!("{what} and a kill"));
     }
     assert!(daemon.stop().success());
 }
 
+fn a_conflict_keeps_its_winner_over_a_kill(case: &Case) {
+    keeps_its_winner(case, &pod("web").replace("web-1", "web-2"), "another uid and other volumes");
+}
+
 fn a_conflict_of_uids_keeps_its_winner_over_a_kill(case: &Case) {
-    case.manifest("b.yaml", WEB);
-    let mut daemon = case.start();
-    case.wait_mounted(&["web"]);
-    crate::victim::put_canaries(case);
-    case.manifest("a.yaml", &pod("other").replace("other-1", "web-1"));
-    daemon.until_logged("a.yaml");
-    pass_the_delay(case, &case.path("manifests"));
-    canaries_live(case, "two pods of one uid");
-    for _ in 0..2 {
-        daemon = killed_and_started(case, daemon);
-        canaries_live(case, "two pods of one uid and a kill");
-    }
-    assert!(daemon.stop().success());
+    keeps_its_winner(case, &pod("other").replace("other-1", "web-1"), "two pods of one uid");
 }
 
 fn a_conflict_that_arose_while_nobody_ran_takes_nothing_away(case: &Case) {
@@ -70,9 +64,8 @@ fn a_conflict_that_arose_while_nobody_ran_takes_nothing_away(case: &Case) {
         ("the same pod with fewer volumes", pod("web")),
     ] {
         case.manifest("b.yaml", WEB);
-        let daemon = case.start();
-        case.wait_mounted(&["web"]);
-        crate::victim::put_canaries(case);
+        let daemon = case.start_until_mounted(&["web"]);
+        put_canaries(case);
         daemon.kill();
         case.manifest("a.yaml", &other);
         let daemon = case.start();
@@ -146,9 +139,8 @@ fn a_kind_is_misspelled_at_the_start(case: &Case) {
 
 fn the_host_is_renamed(case: &Case) {
     case.manifest("web.yaml", &WEB.replace("spec:\n  containers", "spec:\n  nodeName: node-1\n  containers"));
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
-    crate::victim::put_canaries(case);
+    let daemon = case.start_until_mounted(&["web"]);
+    put_canaries(case);
     daemon.kill();
     let mut command = case.run();
     command.args(["--node-name", "node-2"]);
@@ -163,8 +155,7 @@ fn the_host_is_renamed(case: &Case) {
     pass_the_delay(case, &case.path("manifests"));
     canaries_live(case, "another name of the node, and another pod");
     daemon.kill();
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     canaries_live(case, "the old name of the node again");
     assert!(daemon.stop().success());
 }

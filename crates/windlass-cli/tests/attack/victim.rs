@@ -63,8 +63,7 @@ pub(crate) fn scratch(case: &Case, uid: &str) -> PathBuf {
 /// Starts the daemon with the manifest `web.yaml`, waits until the pod is mounted and puts canaries into its volumes.
 pub(crate) fn start(case: &Case) -> Daemon {
     put(&case.path("manifests"), "web.yaml", WEB);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     put_canaries(case);
     daemon
 }

@@ -82,8 +82,7 @@ fn the_volume_of_a_claim_that_went_outlives_a_kill_and_comes_back_with_it(case: 
     fs::write(&order, "forty fathoms of rope").unwrap();
 
     case.remove_manifest("data.yaml");
-    case.remove_manifest("app.yaml");
-    case.wait_unmounted(&["app"]);
+    case.take_away("app.yaml", &["app"]);
     until_unstaged(case, DRIVER);
     let going = until_phase(case, "DeletePending");
     let at = going["deleteAt"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
@@ -104,8 +103,7 @@ fn the_volume_of_a_claim_that_went_outlives_a_kill_and_comes_back_with_it(case: 
     case.manifest("app.yaml", POD);
     case.wait_mounted(&["app"]);
     assert_eq!(fs::read_to_string(&order).unwrap(), "forty fathoms of rope");
-    case.remove_manifest("app.yaml");
-    case.wait_unmounted(&["app"]);
+    case.take_away("app.yaml", &["app"]);
     until_unstaged(case, DRIVER);
     case.remove_manifest("data.yaml");
     until_phase(case, "DeletePending");
@@ -136,8 +134,7 @@ fn the_volume_of_a_claim_is_deleted_at_once_if_somebody_says_so_and_not_while_it
     case.remove_manifest("data.yaml");
     until_claim(case, |it| it["goneSince"].is_string());
     refused("is still in use by pod default/app");
-    case.remove_manifest("app.yaml");
-    case.wait_unmounted(&["app"]);
+    case.take_away("app.yaml", &["app"]);
     until_unstaged(case, DRIVER);
     assert_eq!(images(case), 1);
     let told = case.ask(&["delete", "claim", "default/data"]);
@@ -219,8 +216,7 @@ fn claims_are_listed_watched_and_explained(case: &Case) {
             .unwrap()
             .contains("error processing PVC default/data: PVC is not bound")
     );
-    case.remove_manifest("app.yaml");
-    case.wait_unmounted(&["app"]);
+    case.take_away("app.yaml", &["app"]);
     case.remove_manifest("data.yaml");
     until_claim(case, Value::is_null);
     assert_eq!(case.output(&["explain", "claim/data"]).status.code(), Some(1));

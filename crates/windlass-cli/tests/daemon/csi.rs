@@ -284,8 +284,7 @@ fn a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes(case:
     daemon = start_daemon(case);
     case.wait_mounted(&["app"]);
 
-    case.remove_manifest("app.yaml");
-    case.wait_unmounted(&["app"]);
+    case.take_away("app.yaml", &["app"]);
     until_unstaged(case, DRIVER);
     assert_eq!(case.mounts(), Vec::<PathBuf>::new());
     assert_eq!(loop_devices(&case.path("state")), Vec::<PathBuf>::new());
@@ -294,8 +293,7 @@ fn a_volume_of_a_driver_lives_through_growth_and_kills_and_keeps_its_bytes(case:
     case.manifest("app.yaml", POD);
     case.wait_mounted(&["app"]);
     assert_eq!(fs::read_to_string(path.join("order")).unwrap(), "forty fathoms of rope");
-    case.remove_manifest("app.yaml");
-    case.wait_unmounted(&["app"]);
+    case.take_away("app.yaml", &["app"]);
     until_unstaged(case, DRIVER);
     controller.delete(&volume);
     assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 0);
@@ -351,8 +349,7 @@ spec:
     case.manifest("data.yaml", &claim(512));
     case.wait_mounted(&["app"]);
 
-    case.remove_manifest("app.yaml");
-    case.wait_unmounted(&["app"]);
+    case.take_away("app.yaml", &["app"]);
     until_unstaged(case, DRIVER);
     until("the volume is detached", &case.path("root/windlass/records/attachments"), || {
         fs::read_dir(case.path("root/windlass/records/attachments")).unwrap().count() == 0
@@ -363,8 +360,7 @@ spec:
 
     // The claim goes first, and its volume when nobody has it any more.
     case.remove_manifest("data.yaml");
-    case.remove_manifest("app.yaml");
-    case.wait_unmounted(&["app"]);
+    case.take_away("app.yaml", &["app"]);
     daemon.until_logged("was deleted");
     assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 0);
     assert_eq!(loop_devices(&case.path("state")), Vec::<PathBuf>::new());
@@ -401,8 +397,7 @@ spec:
     let path = case.volume("app-1", "csi", "scratch").join("mount");
     fs::write(path.join("note"), "mine").unwrap();
     assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 1);
-    case.remove_manifest("app.yaml");
-    case.wait_unmounted(&["app"]);
+    case.take_away("app.yaml", &["app"]);
     assert_eq!(fs::read_dir(case.path("state/images")).unwrap().count(), 0);
     assert_eq!(loop_devices(&case.path("state")), Vec::<PathBuf>::new());
     assert!(daemon.stop().success());
@@ -438,8 +433,7 @@ spec:
     signal(Signal::CONT);
     let volumes = &case.json(&["usage", "app"])["status"]["volumes"];
     assert!(volumes[0]["bytes"]["total"].as_u64().unwrap() > 0, "{volumes}");
-    case.remove_manifest("app.yaml");
-    case.wait_unmounted(&["app"]);
+    case.take_away("app.yaml", &["app"]);
     assert_eq!(loop_devices(&case.path("state")), Vec::<PathBuf>::new());
     assert!(daemon.stop().success());
 }
@@ -463,8 +457,7 @@ fn a_device_of_a_driver_is_given_to_a_pod_as_it_is(case: &Case) {
     let path = case.path("root/pods/app-1/volumeDevices/kubernetes.io~csi/pv");
     assert!(fs::metadata(&path).unwrap().file_type().is_block_device());
     File::options().write(true).open(&path).unwrap().write_all(b"forty fathoms").unwrap();
-    case.remove_manifest("app.yaml");
-    case.wait_unmounted(&["app"]);
+    case.take_away("app.yaml", &["app"]);
     until_unstaged(case, "volumeDevices");
     assert_eq!(loop_devices(&case.path("state")), Vec::<PathBuf>::new());
     case.manifest("app.yaml", &pod);
@@ -472,8 +465,7 @@ fn a_device_of_a_driver_is_given_to_a_pod_as_it_is(case: &Case) {
     let mut bytes = [0; 13];
     File::open(&path).unwrap().read_exact(&mut bytes).unwrap();
     assert_eq!(&bytes, b"forty fathoms");
-    case.remove_manifest("app.yaml");
-    case.wait_unmounted(&["app"]);
+    case.take_away("app.yaml", &["app"]);
     until_unstaged(case, "volumeDevices");
     controller.delete(&volume);
     assert_eq!(loop_devices(&case.path("state")), Vec::<PathBuf>::new());

@@ -34,8 +34,7 @@ fn pod(name: &str, spec: &str) -> String {
 fn earlier_life(case: &Case) -> (PathBuf, PathBuf) {
     case.manifest("web.yaml", &pod("web", ""));
     case.manifest("db.yaml", &pod("db", ""));
-    let daemon = case.start();
-    case.wait_mounted(&["web", "db"]);
+    let daemon = case.start_until_mounted(&["web", "db"]);
     let canary = |volume: &str| {
         let canary = case.volume("web-1", "empty-dir", volume).join("canary");
         fs::write(&canary, "alive").unwrap();
@@ -54,15 +53,13 @@ fn is_alive(canary: &PathBuf) -> bool {
 fn something_else_comes_and_goes(case: &Case) {
     case.manifest("other.yaml", &pod("other", ""));
     case.wait_mounted(&["other"]);
-    case.remove_manifest("other.yaml");
-    case.wait_unmounted(&["other"]);
+    case.take_away("other.yaml", &["other"]);
 }
 
 fn a_start_without_the_manifests_keeps_what_they_named_until_they_are_back(case: &Case) {
     let (data, _) = earlier_life(case);
     case.remove_manifest("web.yaml");
-    let daemon = case.start();
-    case.wait_mounted(&["db"]);
+    let daemon = case.start_until_mounted(&["db"]);
     something_else_comes_and_goes(case);
     assert!(is_alive(&data));
     let shown = case.ask(&["get", "pods"]);
@@ -92,8 +89,7 @@ fn a_volume_that_a_manifest_has_lost_before_the_start_stays(case: &Case) {
     let cut =
         pod("web", "").replace(", {name: logs, emptyDir: {}}", "").replace(", {name: logs, mountPath: /logs}", "");
     case.manifest("web.yaml", &cut);
-    let daemon = case.start();
-    case.wait_mounted(&["web", "db"]);
+    let daemon = case.start_until_mounted(&["web", "db"]);
     something_else_comes_and_goes(case);
     assert!(is_alive(&data) && is_alive(&logs));
     let explained = case.ask(&["explain", "web"]);
@@ -122,8 +118,7 @@ fn a_pod_that_no_manifest_names_is_deleted_on_request(case: &Case) {
 
 fn a_pod_that_a_manifest_names_is_not_deleted(case: &Case) {
     let (data, _) = earlier_life(case);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let refused = case.output(&["delete", "pod", "web"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");
@@ -136,8 +131,7 @@ fn a_pod_that_a_manifest_names_is_not_deleted(case: &Case) {
 /// I-11.
 fn what_was_being_taken_away_when_the_daemon_was_killed_goes_on(case: &Case) {
     case.manifest("web.yaml", &pod("web", ""));
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     // Somebody has put something into it that is not to be lost, so it cannot be taken away.
     let data = case.volume("web-1", "empty-dir", "data");
     fs::create_dir(data.join("inside")).unwrap();
@@ -157,8 +151,7 @@ fn a_host_that_was_renamed_keeps_its_pods(case: &Case) {
     let (data, _) = earlier_life(case);
     // As if it had been called so when the manifest was written.
     case.manifest("web.yaml", &pod("web", "nodeName: node-0, "));
-    let daemon = case.start();
-    case.wait_mounted(&["db"]);
+    let daemon = case.start_until_mounted(&["db"]);
     something_else_comes_and_goes(case);
     assert!(is_alive(&data));
     let explained = case.ask(&["explain", "web"]);
@@ -173,8 +166,7 @@ fn a_host_that_was_renamed_keeps_its_pods(case: &Case) {
 
 fn a_pod_that_is_edited_to_be_on_another_node_stays_for_a_while(case: &Case) {
     let (data, _) = earlier_life(case);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     case.manifest("web.yaml", &pod("web", "nodeName: node-2, "));
     case.until_reason("web", "data", |it| it["code"] == "OtherNode" && it["goesAt"].is_string());
     something_else_comes_and_goes(case);
@@ -187,8 +179,7 @@ fn a_pod_that_is_edited_to_be_on_another_node_stays_for_a_while(case: &Case) {
 
 fn a_removed_pod_that_stays_for_an_unreadable_manifest_names_it(case: &Case) {
     let (data, _) = earlier_life(case);
-    let daemon = case.start();
-    case.wait_mounted(&["web", "db"]);
+    let daemon = case.start_until_mounted(&["web", "db"]);
     case.manifest("broken.yaml", "kind: [");
     case.remove_manifest("web.yaml");
     let names_it = |it: &Value| it["message"].as_str().is_some_and(|it| it.contains("broken.yaml"));
@@ -197,24 +188,21 @@ fn a_removed_pod_that_stays_for_an_unreadable_manifest_names_it(case: &Case) {
     let late = case.output(&["wait", "--for=unmounted", "--timeout", "0", "web"]);
     let said = String::from_utf8_lossy(&late.stderr).into_owned();
     assert!(said.contains("broken.yaml") && !said.contains("still wanted"), "{said}");
-    case.remove_manifest("broken.yaml");
-    case.wait_unmounted(&["web"]);
+    case.take_away("broken.yaml", &["web"]);
     assert!(!data.exists());
     assert!(daemon.stop().success());
 }
 
 fn a_conflict_keeps_its_winner_over_a_kill(case: &Case) {
     let (data, logs) = earlier_life(case);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     // It sorts before the one in force, and has another uid and other volumes.
     let other = pod("web", "").replace("web-1", "web-2").replace("logs", "others");
     case.manifest("a.yaml", &other);
     let is_told = || case.json(&["get", "node"])["status"]["problems"].to_string().contains("a.yaml");
     until("the conflict to be told", &case.path("root/windlass"), is_told);
     daemon.kill();
-    let daemon = case.start();
-    case.wait_mounted(&["web", "db"]);
+    let daemon = case.start_until_mounted(&["web", "db"]);
     something_else_comes_and_goes(case);
     assert!(is_alive(&data) && is_alive(&logs) && is_told());
     assert!(!case.path("root/pods/web-2").exists());

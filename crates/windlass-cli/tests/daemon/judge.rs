@@ -218,10 +218,8 @@ fn live_with(case: &Case, objects: &str, arguments: &[&str]) -> Option<Vec<Strin
     case.manifest("a.yaml", &pod("a"));
     case.manifest("b.yaml", &pod("b"));
     case.wait_mounted(&["a", "b"]);
-    case.remove_manifest("a.yaml");
-    case.wait_unmounted(&["a"]);
-    case.remove_manifest("b.yaml");
-    case.wait_unmounted(&["b"]);
+    case.take_away("a.yaml", &["a"]);
+    case.take_away("b.yaml", &["b"]);
     let seen = judge.expect_praise();
     assert_eq!(case.mounts(), Vec::<PathBuf>::new());
     assert!(daemon.stop().success());
@@ -280,8 +278,7 @@ fn the_judge_finds_nothing_wrong_when_pods_go_while_outcomes_are_open(case: &Cas
         case.manifest("data.yaml", &claimed("1Gi", "Filesystem", "ReadWriteOnce"));
         case.manifest("a.yaml", &pod("a"));
         case.until_reason("a", "data", |it| it["message"].as_str().is_some_and(|it| it.contains(reason)));
-        case.remove_manifest("a.yaml");
-        case.wait_unmounted(&["a"]);
+        case.take_away("a.yaml", &["a"]);
         expect_seen(&judge.expect_praise(), &["not-assumed", "settled"]);
         assert_eq!(case.mounts(), Vec::<PathBuf>::new());
     }
@@ -336,8 +333,7 @@ fn live_with_claim(case: &Case, arguments: &[&str]) -> Option<Vec<String>> {
     daemon.until_logged("the volume has grown");
     // The claim goes first, and its volume when nobody has it any more.
     case.remove_manifest("data.yaml");
-    case.remove_manifest("a.yaml");
-    case.wait_unmounted(&["a"]);
+    case.take_away("a.yaml", &["a"]);
     let seen = judge.expect_praise();
     assert_eq!(case.mounts(), Vec::<PathBuf>::new());
     assert!(daemon.stop().success());
@@ -391,8 +387,7 @@ fn the_judge_finds_nothing_wrong_with_devices(case: &Case) {
     );
     case.manifest("a.yaml", &device);
     case.wait_mounted(&["a"]);
-    case.remove_manifest("a.yaml");
-    case.wait_unmounted(&["a"]);
+    case.take_away("a.yaml", &["a"]);
     expect_seen(&judge.expect_praise(), &["one-writer", "settled", "staging-directory"]);
     assert_eq!(case.mounts(), Vec::<PathBuf>::new());
     assert!(daemon.stop().success());

@@ -84,8 +84,7 @@ fn until_gone(case: &Case, uid: &str) {
 
 fn a_directory_of_manifests_becomes_mounted_volumes_that_follow_it(case: &Case) {
     case.manifest("web.yaml", WEB);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let color = case.volume("web-1", "configmap", "settings").join("color");
     assert_eq!(fs::read_to_string(&color).unwrap(), "blue");
     assert_eq!(
@@ -100,8 +99,7 @@ fn a_directory_of_manifests_becomes_mounted_volumes_that_follow_it(case: &Case) 
 
     case.manifest("more/other.json", &pod("other").replace('\n', " "));
     case.wait_mounted(&["web", "other"]);
-    case.remove_manifest("web.yaml");
-    case.wait_unmounted(&["web"]);
+    case.take_away("web.yaml", &["web"]);
     assert!(case.mounts().is_empty() && case.volume("other-1", "empty-dir", "data").exists());
     until_gone(case, "web-1");
     assert!(daemon.stop().success());
@@ -109,8 +107,7 @@ fn a_directory_of_manifests_becomes_mounted_volumes_that_follow_it(case: &Case) 
 
 fn a_daemon_that_ends_leaves_the_volumes_and_the_next_one_takes_over(case: &Case) {
     case.manifest("web.yaml", WEB);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let scratch = case.volume("web-1", "empty-dir", "cache").join("canary");
     fs::write(&scratch, "alive").unwrap();
     let before = case.mounts();
@@ -118,8 +115,7 @@ fn a_daemon_that_ends_leaves_the_volumes_and_the_next_one_takes_over(case: &Case
     assert!(!case.path("run/api.sock").exists(), "the socket goes with the daemon");
     assert_eq!((case.mounts(), fs::read_to_string(&scratch).unwrap()), (before.clone(), "alive".into()));
 
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     assert_eq!((case.mounts(), fs::read_to_string(&scratch).unwrap()), (before, "alive".into()));
     daemon.kill();
 
@@ -194,8 +190,7 @@ fn once_finishes_what_an_earlier_life_left(case: &Case) {
 
 fn a_manifest_that_is_broken_leaves_the_last_good_version_in_force(case: &Case) {
     case.manifest("web.yaml", WEB);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     case.manifest("web.yaml", &format!("{WEB}---\nkind: [\n"));
     case.manifest("other.yaml", &pod("other"));
     case.wait_mounted(&["other"]);
@@ -273,8 +268,7 @@ fn a_daemon_without_root_mounts_in_a_namespace_of_its_own(case: &Case) {
 
 fn a_hangup_reads_everything_again(case: &Case) {
     case.manifest("web.yaml", WEB);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     daemon.signal(Signal::HUP);
     daemon.until_logged("reading all manifests again");
     case.wait_mounted(&["web"]);

@@ -42,8 +42,7 @@ fn time(text: &Value) -> jiff::Timestamp {
 fn the_age_of_a_pod_is_since_it_was_first_known_whatever_changes_and_restarts(case: &Case) {
     case.manifest("settings.yaml", SETTINGS);
     case.manifest("web.yaml", WEB);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let before = web(case);
     let color = case.volume("web-1", "configmap", "settings").join("color");
     case.manifest("settings.yaml", &SETTINGS.replace("blue", "green"));
@@ -60,8 +59,7 @@ fn the_age_of_a_pod_is_since_it_was_first_known_whatever_changes_and_restarts(ca
     daemon.kill();
 
     let started = jiff::Timestamp::now();
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let again = time(&web(case)["status"]["firstSeen"]);
     let directory = fs::metadata(case.path("root/pods/web-1")).unwrap();
     match directory.created() {
@@ -75,8 +73,7 @@ fn the_age_of_a_pod_is_since_it_was_first_known_whatever_changes_and_restarts(ca
 fn content_that_cannot_be_brought_up_to_date_is_stale_wherever_it_is_shown(case: &Case) {
     case.manifest("settings.yaml", SETTINGS);
     case.manifest("web.yaml", WEB);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let volumes = case.ask(&["get", "volumes"]);
     let row = |text: &str, name: &str| -> Vec<String> {
         let line = text.lines().find(|it| it.contains(name)).unwrap_or_else(|| panic!("{name} is not in\n{text}"));

@@ -2,12 +2,12 @@
 //! busy machine disturbs nothing; bench/ has the times.
 
 use std::sync::Arc;
-use windlass_testing::{harness::Tests, wait::run};
+use windlass_testing::harness::Tests;
 
 use crate::{
     driver::{Driver, Memory},
     giving::Giving as _,
-    host::{Host, pod, settle, uid},
+    host::{Host, bring_up, take_down},
 };
 
 pub(crate) fn tests(tests: &mut Tests) {
@@ -28,10 +28,8 @@ fn each_life_takes(host: &Host, memory: &Arc<Memory>, calls: &[&str]) {
     let node = host.node();
     node.complete();
     for life in 1..=LIVES {
-        node.add_pod(pod()).unwrap();
-        run(node.ready(&uid())).unwrap();
-        node.remove_pod(&uid());
-        settle(&node);
+        bring_up(&node);
+        take_down(&node);
         assert_eq!(memory.calls(), calls.repeat(life));
         assert_eq!(memory.questions(), ["NodeGetInfo", "NodeGetCapabilities"]);
     }

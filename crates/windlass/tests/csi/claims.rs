@@ -24,7 +24,7 @@ use crate::{
     controlled::{claim, class, delete, explained, give, reference, start, until},
     driver::{Driver, Memory},
     giving::Giving as _,
-    host::{GROWN, Host, of, pod, settle, uid},
+    host::{GROWN, Host, bring_up, of, pod, take_down, uid},
 };
 
 crate::tests! {
@@ -107,8 +107,7 @@ fn ask_for(node: &Node, storage: &str) {
 
 /// I-15.
 fn a_claim_that_comes_back_in_time_has_its_volume_as_before(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = patient(host);
     give(&node, &class("Delete", "Immediate"), &claim());
     node.complete();
@@ -130,19 +129,16 @@ fn a_claim_that_comes_back_in_time_has_its_volume_as_before(host: &Host) {
     until(changes, "the claim is back");
     let back = until_phase(&node, ClaimPhase::Bound).status;
     assert_eq!((back.delete_at, back.gone_since, back.reasons.len()), (None, None, 0));
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     assert_eq!(memory.calls().iter().filter(|it| it.contains("eVolume") && !it.contains("Stage")).count(), 1);
     assert!(!memory.calls().contains(&"DeleteVolume"));
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
 }
 
 /// I-15, I-11: also if whoever saw it was killed, for all that is known of it is on disk.
 fn the_time_until_a_volume_is_deleted_counts_on_over_a_restart(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = patient(host);
     give(&node, &class("Delete", "Immediate"), &claim());
     node.complete();
@@ -259,8 +255,7 @@ fn a_volume_whose_notes_are_lost_is_not_replaced_by_another(host: &Host) {
 }
 
 fn a_volume_whose_claim_went_is_deleted_at_once_if_somebody_says_so(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = patient(host);
     give(&node, &class("Delete", "Immediate"), &claim());
     node.complete();
@@ -280,21 +275,18 @@ fn a_volume_whose_claim_went_is_deleted_at_once_if_somebody_says_so(host: &Host)
 
 /// I-1.
 fn what_is_wanted_or_in_use_is_not_deleted_whoever_says_so(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = patient(host);
     give(&node, &class("Delete", "Immediate"), &claim());
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     let refused = run(node.delete_claim("default", "claim"));
     assert_eq!(refused, Err(ClaimRefusal::StillThere { claim: "default/claim".into() }));
     node.remove_object(&reference());
     let refused = run(node.delete_claim("default", "claim")).expect_err("a pod has it");
     assert!(matches!(&refused, ClaimRefusal::InUse { pods, .. } if pods == &["default/app"]), "{refused}");
     assert!(!memory.calls().contains(&"DeleteVolume"));
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     assert_eq!(phase(&node), Some(ClaimPhase::DeletePending), "its time has not come");
     assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
 
@@ -312,8 +304,7 @@ fn what_is_wanted_or_in_use_is_not_deleted_whoever_says_so(host: &Host) {
 }
 
 fn a_volume_whose_claim_was_not_seen_to_go_is_listed_and_told_of_once(host: &Host) {
-    let memory = Memory::new();
-    let driver = Driver::start(host, &memory);
+    let (memory, driver) = Driver::of(host);
     let node = start(host);
     give(&node, &class("Delete", "Immediate"), &claim());
     node.complete();
@@ -353,8 +344,7 @@ fn a_volume_whose_claim_was_not_seen_to_go_is_listed_and_told_of_once(host: &Hos
 }
 
 fn a_class_that_keeps_volumes_has_them_forgotten_and_not_deleted(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = start(host);
     give(&node, &class("Retain", "Immediate"), &claim());
     node.complete();
@@ -402,8 +392,7 @@ fn claims_without_a_controller_say_so(host: &Host) {
     node.update_object(of::<StorageClass>(&class("Delete", "Immediate")));
     explained(&node, "no controller service of driver scripted.example.com is set");
     assert!(shown(&node).unwrap().status.reasons[0].remedy.contains("--controller"));
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     host.end(node);
 }
 
@@ -418,26 +407,22 @@ fn what_a_claim_says_of_its_own_provisioning_is_nothing_to_go_by(host: &Host) {
     explained(&node, "PVC is not bound");
     let reasons = run(node.explain(&uid())).unwrap();
     assert!(!format!("{reasons:?}").contains("all is well"), "{reasons:?}");
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     host.end(node);
 }
 
 /// CSI: a plugin that cannot grow volumes by its controller may still do so on nodes.
 fn a_volume_grows_by_its_node_alone(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = start(host);
     give(&node, &growing(), &claim());
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     ask_for(&node, "2Gi");
     until_shown(&node, "grown", |it| it.is_some_and(|it| it.status.capacity_bytes == Some(GROWN)));
     assert_eq!(memory.size(), GROWN);
     assert!(!memory.calls().contains(&"ControllerExpandVolume"));
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     delete(&node);
     host.end(node);
 }
@@ -449,8 +434,7 @@ fn a_volume_that_its_controller_grew_alone_shows_its_size(host: &Host) {
     let node = start(host);
     give(&node, &growing(), &claim());
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     let changes = node.changes();
     ask_for(&node, "2Gi");
     until(changes, &format!("its volume has {GROWN} bytes"));
@@ -463,8 +447,7 @@ fn a_volume_that_its_controller_grew_alone_shows_its_size(host: &Host) {
         }
     });
     assert!(!memory.calls().contains(&"NodeExpandVolume"), "{:?}", memory.calls());
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     delete(&node);
     host.end(node);
 }
@@ -477,8 +460,7 @@ fn a_resize_that_fails_says_so_everywhere_and_is_tried_again(host: &Host) {
     let node = start(host);
     give(&node, &growing(), &claim());
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     memory.plan("ControllerExpandVolume", Fault::Refusal);
     let mut changes = node.changes();
     ask_for(&node, "2Gi");
@@ -500,8 +482,7 @@ fn a_resize_that_fails_says_so_everywhere_and_is_tried_again(host: &Host) {
         it.is_some_and(|it| it.status.capacity_bytes == Some(GROWN) && it.status.reasons.is_empty())
     });
     assert_eq!(run(node.explain(&uid())).unwrap(), []);
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     delete(&node);
     host.end(node);
 }
@@ -509,13 +490,11 @@ fn a_resize_that_fails_says_so_everywhere_and_is_tried_again(host: &Host) {
 /// I-7, E-306.
 fn a_resize_that_fails_on_the_node_says_so_to_the_pods_that_have_the_volume(host: &Host) {
     for fault in [Fault::Refusal, Fault::NeverDone] {
-        let memory = Memory::new();
-        let driver = Driver::start(host, &memory);
+        let (memory, driver) = Driver::of(host);
         let node = start(host);
         give(&node, &growing(), &claim());
         node.complete();
-        node.add_pod(pod()).unwrap();
-        run(node.ready(&uid())).unwrap();
+        bring_up(&node);
         memory.plan("NodeExpandVolume", fault);
         let mut changes = node.changes();
         ask_for(&node, "2Gi");
@@ -535,8 +514,7 @@ fn a_resize_that_fails_on_the_node_says_so_to_the_pods_that_have_the_volume(host
         assert!(told.starts_with("NodeExpandVolume.NodeExpandVolume failed for volume \"pvc-"), "{fault:?}: {told}");
         until_shown(&node, "grown", |it| it.is_some_and(|it| it.status.capacity_bytes == Some(GROWN)));
         assert_eq!(run(node.explain(&uid())).unwrap(), [], "{fault:?}");
-        node.remove_pod(&uid());
-        settle(&node);
+        take_down(&node);
         delete(&node);
         host.end(node);
         drop(driver);
@@ -544,8 +522,7 @@ fn a_resize_that_fails_on_the_node_says_so_to_the_pods_that_have_the_volume(host
 }
 
 fn a_driver_is_asked_for_its_services_once(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = start(host);
     node.update_object(of::<StorageClass>(&class("Delete", "Immediate")));
     node.complete();

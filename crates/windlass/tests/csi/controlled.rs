@@ -17,7 +17,7 @@ use windlass_testing::{scripted::Fault, wait::run};
 use crate::{
     driver::{Driver, Memory},
     giving::Giving as _,
-    host::{Host, NAME, of, pod, settle, uid},
+    host::{Host, NAME, bring_up, of, pod, settle, take_down, uid},
 };
 
 crate::tests! {
@@ -48,16 +48,14 @@ fn a_new_process_attaches_nothing_that_is_attached(host: &Host) {
     let _driver = Driver::start(host, &memory);
     let node = host.attaching_node();
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
     let node = host.attaching_node();
     node.add_pod(pod()).unwrap();
     node.complete();
     run(node.ready(&uid())).unwrap();
     assert_eq!(memory.calls(), UP);
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     assert_eq!(memory.calls(), all(&[&UP, &DOWN]));
     host.end(node);
 }
@@ -90,16 +88,14 @@ fn a_claim_gets_a_volume_that_goes_with_it(host: &Host) {
     let node = start(host);
     give(&node, &class("Delete", "Immediate"), &claim());
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     assert_eq!(memory.calls(), all(&[&["CreateVolume"], &UP]));
     assert_eq!(
         memory.requests(),
         [[("tier".to_owned(), "gold".to_owned())].into()],
         "what is not the driver's is kept"
     );
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     assert_eq!(memory.calls(), all(&[&["CreateVolume"], &UP, &DOWN]), "the claim is still there");
     delete(&node);
     assert_eq!(memory.calls(), all(&[&["CreateVolume"], &UP, &DOWN, &["DeleteVolume"]]));
@@ -110,8 +106,7 @@ fn a_claim_gets_a_volume_that_goes_with_it(host: &Host) {
 /// I-10: nobody knows what is left of a volume that is being deleted.
 fn a_claim_that_comes_back_while_its_volume_is_deleted_gets_another(host: &Host) {
     for fault in [Fault::DoneTooLate, Fault::NeverDone, Fault::Refusal] {
-        let memory = Memory::new();
-        let driver = Driver::start(host, &memory);
+        let (memory, driver) = Driver::of(host);
         let node = start(host);
         let changes = node.changes();
         give(&node, &class("Delete", "Immediate"), &claim());
@@ -129,8 +124,7 @@ fn a_claim_that_comes_back_while_its_volume_is_deleted_gets_another(host: &Host)
         assert!(!memory.mounts().contains(&first[0]), "{fault:?}: it is another volume");
         let made = ["CreateVolume", "DeleteVolume", "DeleteVolume", "CreateVolume"];
         assert_eq!(memory.calls(), all(&[&made, &UP]), "{fault:?}");
-        node.remove_pod(&uid());
-        settle(&node);
+        take_down(&node);
         delete(&node);
         host.end(node);
         drop(driver);
@@ -139,8 +133,7 @@ fn a_claim_that_comes_back_while_its_volume_is_deleted_gets_another(host: &Host)
 
 /// A start with other manifests than before, or with none, deletes nothing.
 fn a_claim_that_is_not_seen_to_go_keeps_its_volume(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = start(host);
     let changes = node.changes();
     give(&node, &class("Delete", "Immediate"), &claim());
@@ -156,11 +149,9 @@ fn a_claim_that_is_not_seen_to_go_keeps_its_volume(host: &Host) {
     let node = start(host);
     give(&node, &class("Delete", "Immediate"), &claim());
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     assert_eq!(memory.calls().iter().filter(|it| **it == "CreateVolume").count(), 1);
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     delete(&node);
     host.end(node);
 }
@@ -185,38 +176,32 @@ fn a_claim_waits_and_says_for_what(host: &Host) {
     let _driver = Driver::start(host, &memory);
     explained(&node, "as the test wants it");
     run(node.ready(&uid())).unwrap();
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     delete(&node);
     host.end(node);
 }
 
 fn a_volume_for_the_first_pod_is_not_made_before_there_is_one(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = start(host);
     give(&node, &class("Delete", "WaitForFirstConsumer"), &claim());
     node.complete();
     wait_for_driver(&node);
     assert_eq!(memory.calls(), [""; 0]);
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     assert_eq!(memory.calls()[0], "CreateVolume");
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     delete(&node);
     host.end(node);
 }
 
 /// I-1.
 fn a_volume_in_use_is_not_deleted(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = start(host);
     give(&node, &class("Delete", "Immediate"), &claim());
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     let changes = node.changes();
     node.remove_object(&reference());
     assert_eq!(run(node.volumes(&uid())).unwrap().len(), 1);
@@ -228,8 +213,7 @@ fn a_volume_in_use_is_not_deleted(host: &Host) {
 }
 
 fn a_volume_is_kept_if_its_class_says_so(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = start(host);
     let changes = node.changes();
     give(&node, &class("Retain", "Immediate"), &claim());
@@ -238,10 +222,8 @@ fn a_volume_is_kept_if_its_class_says_so(host: &Host) {
     node.remove_object(&reference());
     // The claim is back, and with it its volume.
     node.update_object(of::<PersistentVolumeClaim>(&claim()));
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
-    node.remove_pod(&uid());
-    settle(&node);
+    bring_up(&node);
+    take_down(&node);
     node.remove_object(&reference());
     assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
     assert_eq!(memory.calls(), all(&[&["CreateVolume"], &UP, &DOWN]));
@@ -250,14 +232,12 @@ fn a_volume_is_kept_if_its_class_says_so(host: &Host) {
 /// I-10.
 fn a_volume_that_may_have_been_made_is_made_once(host: &Host) {
     for fault in [Fault::Refusal, Fault::DoneTooLate, Fault::NeverDone] {
-        let memory = Memory::new();
-        let driver = Driver::start(host, &memory);
+        let (memory, driver) = Driver::of(host);
         let node = start(host);
         memory.plan("CreateVolume", fault);
         give(&node, &class("Delete", "Immediate"), &claim());
         node.complete();
-        node.add_pod(pod()).unwrap();
-        run(node.ready(&uid())).unwrap();
+        bring_up(&node);
         let made = memory.mounts().iter().filter(|it| it.starts_with("made")).count();
         assert_eq!((made, memory.calls()[1]), (1, "CreateVolume"), "{fault:?}");
         node.remove_pod(&uid());
@@ -271,8 +251,7 @@ fn a_volume_that_may_have_been_made_is_made_once(host: &Host) {
 /// I-10: what it is called is known only by making it once more.
 fn a_volume_that_may_have_been_made_goes_with_its_claim(host: &Host) {
     for fault in [Fault::DoneTooLate, Fault::NeverDone] {
-        let memory = Memory::new();
-        let driver = Driver::start(host, &memory);
+        let (memory, driver) = Driver::of(host);
         let node = start(host);
         memory.plan("CreateVolume", fault);
         let mut arrivals = memory.arrivals();

@@ -304,6 +304,13 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
+    /// Starts one that stages and grows volumes, and of which nothing is known yet.
+    pub(crate) fn of(host: &Host) -> (Arc<Memory>, Self) {
+        let memory = Memory::new();
+        let driver = Self::start(host, &memory);
+        (memory, driver)
+    }
+
     /// Starts it, in place of one that died.
     pub(crate) fn start(host: &Host, memory: &Arc<Memory>) -> Self {
         Self::start_at(host, memory, ["csi.sock", "registry/scripted.sock"])

@@ -9,7 +9,7 @@ use k8s_openapi::{
 use windlass::{
     Node,
     csi::DriverSettings,
-    node::{Builder, Report},
+    node::{Builder, Report, Volume},
 };
 use windlass_core::ids::PodUid;
 use windlass_testing::{directory::Directory, namespace, wait::run};
@@ -182,6 +182,18 @@ pub(crate) fn uid() -> PodUid {
 
 pub(crate) fn of<T: serde::de::DeserializeOwned>(value: &Value) -> T {
     serde_json::from_value(value.clone()).expect("an object")
+}
+
+/// The pod comes, and gets its volume.
+pub(crate) fn bring_up(node: &Node) -> Vec<Volume> {
+    node.add_pod(pod()).expect("a pod");
+    run(node.ready(&uid())).expect("a volume that is mounted")
+}
+
+/// The pod goes, and nothing is left.
+pub(crate) fn take_down(node: &Node) {
+    node.remove_pod(&uid());
+    settle(node);
 }
 
 /// Waits until the disk was read, and nothing is wanted, known or here.

@@ -12,7 +12,7 @@ use windlass_testing::{scripted::Fault, wait::run};
 use crate::{
     driver::{Driver, Memory},
     giving::Giving as _,
-    host::{Host, NAME, of, pod, pod_of_group, settle, uid},
+    host::{Host, NAME, bring_up, of, pod, pod_of_group, settle, take_down, uid},
 };
 
 crate::tests! {
@@ -37,17 +37,14 @@ crate::tests! {
 }
 
 fn a_volume_is_staged_published_and_taken_away_again(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = host.node();
     node.complete();
-    node.add_pod(pod()).unwrap();
-    let volumes = run(node.ready(&uid())).unwrap();
+    let volumes = bring_up(&node);
     let path = host.path("node/pods/uid-1/volumes/kubernetes.io~csi/pv/mount");
     assert_eq!(volumes[0].path.as_deref(), Some(path.as_path()));
     assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume"]);
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"]);
     host.end(node);
 }
@@ -67,8 +64,7 @@ fn a_volume_waits_for_its_driver_and_comes_when_the_driver_does(host: &Host) {
     run(node.ready(&uid())).unwrap();
     assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume"], "nothing was tried in vain");
     assert_eq!(warnings(&mut listening), [""; 0], "it was not away for long");
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
 }
 
 fn a_driver_that_does_not_come_is_told_of(host: &Host) {
@@ -86,8 +82,7 @@ fn a_driver_that_does_not_come_is_told_of(host: &Host) {
     });
     let text = format!("for volume \"pv\" : driver name {NAME} not found in the list of registered CSI drivers");
     assert!(event.reason == "FailedMount" && event.message.ends_with(&text), "{event:?}");
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
 }
 
 /// The bad news that pods' owners were told so far.
@@ -112,8 +107,7 @@ fn wait_for_reason(node: &Node, changes: &mut Changes, code: Code) {
 
 /// At most once in five minutes, though each try fails: the driver hangs, hangs again, dies, and is gone.
 fn a_driver_that_does_not_answer_is_told_of_once(host: &Host) {
-    let memory = Memory::new();
-    let mut driver = Driver::start(host, &memory);
+    let (memory, mut driver) = Driver::of(host);
     let node = host.node();
     node.complete();
     let (mut listening, mut changes) = (node.changes(), node.changes());
@@ -134,38 +128,32 @@ fn a_driver_that_does_not_answer_is_told_of_once(host: &Host) {
     // Either side may be the first to notice that the time is up.
     let is_late = |it: &str| it.contains("DeadlineExceeded") || it.contains("Timeout expired");
     assert!(told.len() == 1 && is_late(&told[0]), "{told:?}");
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     host.end(node);
 }
 
 /// I-11: the kubelet stages and publishes everything again.
 fn a_new_process_calls_nobody_for_what_is_mounted(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = host.node();
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), Ok(0));
     let node = host.node();
     node.add_pod(pod()).unwrap();
     node.complete();
     run(node.ready(&uid())).unwrap();
     assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume"]);
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     host.end(node);
 }
 
 /// W-1: with the records gone, the notes beside the volume tell.
 fn a_volume_that_is_staged_for_nobody_is_found_again_and_unstaged(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = host.node();
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), Ok(0));
     std::fs::remove_dir_all(host.path("node/windlass")).unwrap();
     let node = host.node();
@@ -177,8 +165,7 @@ fn a_volume_that_is_staged_for_nobody_is_found_again_and_unstaged(host: &Host) {
 }
 
 fn a_driver_that_says_it_is_done_and_is_not_is_named(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     memory.plan("NodePublishVolume", Fault::Lie);
     let node = host.node();
     node.complete();
@@ -196,20 +183,17 @@ fn a_driver_that_says_it_is_done_and_is_not_is_named(host: &Host) {
     });
     assert!(reason.text.contains(NAME) && reason.text.contains("nothing is mounted at"), "{}", reason.text);
     run(node.ready(&uid())).unwrap();
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     host.end(node);
 }
 
 /// C-67, C-71.
 fn a_handle_may_hold_anything(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (_, _driver) = Driver::of(host);
     for handle in ["a/b^c", "../..", "größe 1\n", &"x".repeat(1024)] {
         let node = host.node_with(handle);
         node.complete();
-        node.add_pod(pod()).unwrap();
-        run(node.ready(&uid())).unwrap();
+        bring_up(&node);
         // A new process knows it by what is on disk.
         assert_eq!(run(node.stop(std::time::Duration::from_secs(30))), Ok(0));
         let node = host.node_with(handle);
@@ -222,8 +206,7 @@ fn a_handle_may_hold_anything(host: &Host) {
 /// I-10, C-90: what was published must not be forgotten because something else is wrong.
 fn a_group_that_is_none_is_refused_before_the_driver_is_asked(host: &Host) {
     for group in [i64::from(u32::MAX), i64::from(u32::MAX) + 1, -1] {
-        let memory = Memory::new();
-        let driver = Driver::start(host, &memory);
+        let (memory, driver) = Driver::of(host);
         let node = host.node();
         node.complete();
         let mut changes = node.changes();
@@ -234,8 +217,7 @@ fn a_group_that_is_none_is_refused_before_the_driver_is_asked(host: &Host) {
                 changes.next().await;
             }
         });
-        node.remove_pod(&uid());
-        settle(&node);
+        take_down(&node);
         assert_eq!(memory.calls(), ["NodeStageVolume", "NodeUnstageVolume"], "{group}");
         host.end(node);
         drop(driver);
@@ -244,12 +226,10 @@ fn a_group_that_is_none_is_refused_before_the_driver_is_asked(host: &Host) {
 
 /// I-1, C-93: two volumes may be of one file system, as two directories of one share are.
 fn a_volume_of_the_same_file_system_is_not_taken_from_its_pod(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = host.node();
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     let other = host.path("node/pods/other/volumes/kubernetes.io~csi/pv-2");
     let (point, staged) = (other.join("mount"), memory.mounts().remove(0));
     std::fs::create_dir_all(&point).unwrap();
@@ -282,8 +262,7 @@ fn a_node_may_be_started_by_a_program_that_waits_for_many_things(host: &Host) {
 
 /// I-3: a controller that reads what is stored must not take the volume away meanwhile.
 fn a_volume_is_not_staged_before_it_is_stored_that_it_is_in_use(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = host.reporting_node();
     node.complete();
     let mut changes = node.changes();
@@ -299,22 +278,18 @@ fn a_volume_is_not_staged_before_it_is_stored_that_it_is_in_use(host: &Host) {
     assert_eq!(memory.calls(), [""; 0]);
     node.in_use_reported(in_use.version);
     run(node.ready(&uid())).unwrap();
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     host.end(node);
 }
 
 /// W-5: the kubelet tries in vain, ten times a second.
 fn a_volume_whose_note_is_gone_is_taken_away_all_the_same(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = host.node();
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     std::fs::remove_file(host.path("node/pods/uid-1/volumes/kubernetes.io~csi/pv/vol_data.json")).unwrap();
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"]);
     host.end(node);
 }
@@ -334,8 +309,7 @@ fn a_driver_that_is_started_again_is_noticed_though_nobody_registers_it_anew(hos
     let _services = Driver::start_at(host, &memory, ["csi.sock", "unused.sock"]);
     run(async { while !matches!(changes.next().await, Some(Change::DriverBack { .. })) {} });
     run(node.ready(&uid())).unwrap();
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     host.end(node);
 }
 
@@ -346,8 +320,7 @@ fn a_pod_is_released_once_its_volume_is_unstaged_and_detached(host: &Host) {
     let _driver = Driver::start(host, &memory);
     let node = host.attaching_node();
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     memory.plan("NodeUnstageVolume", Fault::Refusal);
     let mut changes = node.changes();
     node.remove_pod(&uid());
@@ -372,8 +345,7 @@ fn a_pod_is_released_once_its_volume_is_unstaged_and_detached(host: &Host) {
 }
 
 fn a_pod_is_not_released_while_another_volume_is_still_mounted(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = host.node();
     node.complete();
     let mut pod = pod();
@@ -434,8 +406,7 @@ fn a_driver_that_dies_is_unreachable_and_is_asked_anew_when_it_is_back(host: &Ho
     let _services = Driver::start_at(host, &memory, ["csi.sock", "unused.sock"]);
     run(async { while !matches!(changes.next().await, Some(Change::DriverBack { .. })) {} });
     assert_eq!((status().unreachable_since, status().capabilities), (None, Vec::new()));
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     assert_eq!(memory.calls(), ["NodePublishVolume"], "nothing is staged that it does not stage");
     node.remove_pod(&uid());
     run(node.released(&uid())).unwrap();
@@ -456,8 +427,7 @@ fn a_driver_that_is_replaced_while_nobody_looks_is_asked_before_it_is_called(hos
     drop(services);
     memory.can_nothing_more();
     let _services = Driver::start_at(host, &memory, ["real.sock", "unused.sock"]);
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     assert_eq!(memory.calls(), ["NodePublishVolume"], "it was asked before it was called");
     assert!(memory.questions().len() > asked);
     node.remove_pod(&uid());

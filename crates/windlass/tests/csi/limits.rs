@@ -11,9 +11,9 @@ use windlass_core::{ids::PodUid, reason::Code};
 use windlass_testing::{scripted::Fault, wait::run};
 
 use crate::{
-    driver::{Driver, Memory},
     giving::Giving as _,
-    host::{Host, NAME, give_as, of, pod, pod_as, settle, uid},
+    driver::Driver,
+    host::{Host, NAME, bring_up, give_as, of, pod, pod_as, settle, take_down, uid},
 };
 
 const SHORT: Duration = Duration::from_millis(100);
@@ -30,22 +30,18 @@ crate::tests! {
 }
 
 fn a_call_takes_no_longer_than_is_set_for_its_driver(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = host.node_set(DriverSettings { deadline: Some(SHORT), ..DriverSettings::default() });
     node.complete();
     memory.plan("NodeStageVolume", Fault::NeverDone);
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     assert_eq!(memory.calls(), ["NodeStageVolume", "NodeStageVolume", "NodePublishVolume"]);
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     host.end(node);
 }
 
 fn a_call_takes_no_longer_than_its_volume_says(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = host.node_set(DriverSettings::default());
     let volume = json!({
         "metadata": {"name": "pv", "annotations": {"windlass.dev/driver-timeout": "100ms"}},
@@ -58,17 +54,14 @@ fn a_call_takes_no_longer_than_its_volume_says(host: &Host) {
     node.update_object(of::<PersistentVolume>(&volume));
     node.complete();
     memory.plan("NodePublishVolume", Fault::NeverDone);
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     assert_eq!(memory.calls(), ["NodeStageVolume", "NodePublishVolume", "NodePublishVolume"]);
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     host.end(node);
 }
 
 fn no_more_calls_of_a_driver_run_at_a_time_than_is_set(host: &Host) {
-    let memory = Memory::new();
-    let driver = Driver::start(host, &memory);
+    let (memory, driver) = Driver::of(host);
     let settings = DriverSettings { calls_at_once: Some(NonZeroUsize::MIN), ..DriverSettings::default() };
     let node = host.node_set(settings);
     give_as(&node, "-2", "vol-2", "1Gi");
@@ -102,30 +95,25 @@ fn no_more_calls_of_a_driver_run_at_a_time_than_is_set(host: &Host) {
 
 fn a_driver_that_mounts_nothing_is_believed_only_if_that_is_set(host: &Host) {
     for unmounted_publish in [false, true] {
-        let memory = Memory::new();
-        let _driver = Driver::start(host, &memory);
+        let (memory, _driver) = Driver::of(host);
         let node = host.node_set(DriverSettings { unmounted_publish, ..DriverSettings::default() });
         node.complete();
         memory.plan("NodePublishVolume", Fault::Lie);
-        node.add_pod(pod()).unwrap();
-        let volumes = run(node.ready(&uid())).unwrap();
+        let volumes = bring_up(&node);
         let path = volumes[0].path.clone().unwrap();
         let tries = memory.calls().iter().filter(|it| **it == "NodePublishVolume").count();
         assert_eq!((tries, path.is_dir()), (if unmounted_publish { 1 } else { 2 }, true));
-        node.remove_pod(&uid());
-        settle(&node);
+        take_down(&node);
         assert!(!path.exists());
         host.end(node);
     }
 }
 
 fn a_record_that_tells_of_another_volume_than_its_note_is_written_anew(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (_, _driver) = Driver::of(host);
     let node = host.node_set(DriverSettings::default());
     node.complete();
-    node.add_pod(pod()).unwrap();
-    run(node.ready(&uid())).unwrap();
+    bring_up(&node);
     run(node.stop(PATIENCE)).unwrap();
     let records = host.path("node/windlass/records");
     let names = std::fs::read_dir(&records).unwrap().map(|it| it.unwrap().path());
@@ -142,16 +130,14 @@ fn a_record_that_tells_of_another_volume_than_its_note_is_written_anew(host: &Ho
     run(node.ready(&uid())).unwrap();
     let ids = |text: &str| text.contains(&format!("{NAME}^other-"));
     assert!(!ids(&std::fs::read_to_string(&record).unwrap()));
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     assert!(!record.exists());
     host.end(node);
 }
 
 /// I-4: a driver would take it for its own work.
 fn what_is_mounted_at_a_volumes_place_before_the_driver_was_asked_is_not_the_volume(host: &Host) {
-    let memory = Memory::new();
-    let _driver = Driver::start(host, &memory);
+    let (memory, _driver) = Driver::of(host);
     let node = host.node_set(DriverSettings::default());
     node.complete();
     while !run(node.snapshot()).unwrap().synced {}
@@ -173,16 +159,14 @@ fn what_is_mounted_at_a_volumes_place_before_the_driver_was_asked_is_not_the_vol
     assert!(!memory.calls().contains(&"NodePublishVolume"));
     rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
     run(node.ready(&uid())).unwrap();
-    node.remove_pod(&uid());
-    settle(&node);
+    take_down(&node);
     host.end(node);
 }
 
 /// I-6: however many calls a driver lets hang, threads are left for everything else.
 fn calls_that_hang_have_no_thread_and_nothing_open(host: &Host) {
     const COUNT: usize = 40;
-    let memory = Memory::new();
-    let driver = Driver::start(host, &memory);
+    let (memory, driver) = Driver::of(host);
     let node = host.node_set(DriverSettings::default());
     node.complete();
     let mut arrivals = memory.arrivals();

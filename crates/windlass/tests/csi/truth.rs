@@ -15,7 +15,7 @@ use windlass_testing::{harness::Tests, scripted::Fault, wait::run};
 use crate::{
     driver::{Driver, Memory},
     giving::Giving as _,
-    host::{GROWN, Host, pod, settle, uid},
+    host::{GROWN, Host, bring_up, pod, settle, uid},
 };
 
 const FAULTS: [Fault; 5] = [Fault::Refusal, Fault::DoneTooLate, Fault::NeverDone, Fault::DoneAndDead, Fault::Dead];
@@ -75,8 +75,7 @@ fn add(tests: &mut Tests, call: &'static str, when: When, fault: Fault, wish: Wi
 }
 
 fn row(host: &Host, call: &'static str, when: When, fault: Fault, wish: Wish) {
-    let memory = Memory::new();
-    let mut driver = Driver::start(host, &memory);
+    let (memory, mut driver) = Driver::of(host);
     let node = match call {
         "ControllerPublishVolume" | "ControllerUnpublishVolume" => {
             memory.attach();
@@ -88,8 +87,7 @@ fn row(host: &Host, call: &'static str, when: When, fault: Fault, wish: Wish) {
     let grows = call == "NodeExpandVolume";
     let mut changes = node.changes();
     if when != When::Comes {
-        node.add_pod(pod()).expect("a pod");
-        run(node.ready(&uid())).expect("a volume that is mounted");
+        bring_up(&node);
     }
     memory.plan(call, fault);
     let mut arrivals = memory.arrivals();

@@ -144,8 +144,7 @@ fn a_volume_for_one_pod_that_another_pod_has(case: &Case, fault: &Fault) {
     let mut source = claim();
     source["name"] = "data".into();
     put(case, "first.yaml", &[&pod("first", &json!([source]))]);
-    let daemon = case.start();
-    case.wait_mounted(&["first"]);
+    let daemon = case.start_until_mounted(&["first"]);
     put(case, "pod.yaml", &[&web(claim())]);
     fault.is_named(case, "web", "data", &[]);
     case.remove_manifest("first.yaml");
@@ -158,8 +157,7 @@ fn a_claim_that_became_another_volume(case: &Case, fault: &Fault) {
     let [volume, mut claimed] = directory(case, &json!({}));
     put(case, "disk.yaml", &[&volume, &claimed]);
     put(case, "pod.yaml", &[&web(claim())]);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let before = case.mounts();
     let mut other = volume;
     other["metadata"]["name"] = "other".into();
@@ -167,8 +165,7 @@ fn a_claim_that_became_another_volume(case: &Case, fault: &Fault) {
     put(case, "disk.yaml", &[&other, &claimed]);
     fault.is_named(case, "web", "data", &[]);
     assert_eq!(case.mounts(), before);
-    case.remove_manifest("pod.yaml");
-    case.wait_unmounted(&["web"]);
+    case.take_away("pod.yaml", &["web"]);
     put(case, "pod.yaml", &[&web(claim())]);
     case.wait_mounted(&["web"]);
     assert!(daemon.stop().success());

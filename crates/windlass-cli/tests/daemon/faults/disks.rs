@@ -41,8 +41,7 @@ fn is_named(case: &Case, fault: &Fault, disk: &Disk, kind: &str, pod: &Value, me
     put(case, "disk.yaml", &[&right, &claimed]);
     put(case, "pod.yaml", &[&web(claim())]);
     case.wait_mounted(&["web"]);
-    case.remove_manifest("pod.yaml");
-    case.wait_unmounted(&["web"]);
+    case.take_away("pod.yaml", &["web"]);
     assert!(daemon.stop().success());
     assert!(case.mounts().is_empty());
 }

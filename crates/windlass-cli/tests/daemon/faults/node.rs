@@ -62,12 +62,10 @@ fn a_record_that_is_damaged(case: &Case, fault: &Fault) {
     fs::write(&canary, "alive").unwrap();
     let record = case.path("root/windlass/records/web-1:volumes:kubernetes.io~empty-dir:data");
     fs::write(&record, "{").unwrap();
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     is_described(case, fault);
     assert_eq!(fs::read_to_string(&canary).unwrap(), "alive");
-    case.remove_manifest("pod.yaml");
-    case.wait_unmounted(&["web"]);
+    case.take_away("pod.yaml", &["web"]);
     assert!(daemon.stop().success());
 }
 
@@ -116,8 +114,7 @@ fn a_part_of_a_volume_that_a_container_wants(case: &Case, fault: &Fault) {
     let mut pod = web(json!({"emptyDir": {}}));
     pod["spec"]["containers"][0]["volumeMounts"][0]["subPath"] = "part".into();
     put(case, "pod.yaml", &[&pod]);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let output = case.output(&["mounts", "web"]);
     fault.is_in(&[output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat());
     assert!(daemon.stop().success());

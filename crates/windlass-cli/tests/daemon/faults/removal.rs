@@ -81,8 +81,7 @@ fn a_file_where_only_volumes_belong(case: &Case, fault: &Fault) {
 fn a_file_that_somebody_put_into_a_written_volume(case: &Case, fault: &Fault) {
     put(case, "settings.yaml", &[&settings(&json!({"color": "blue"}))]);
     put(case, "pod.yaml", &[&web(json!({"configMap": {"name": "settings"}}))]);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let path = case.volume("web-1", "configmap", "data").join("precious");
     fs::write(&path, "data").unwrap();
     case.remove_manifest("pod.yaml");
@@ -95,8 +94,7 @@ fn a_file_that_somebody_put_into_a_written_volume(case: &Case, fault: &Fault) {
 /// I-4.
 fn a_mount_over_a_volume(case: &Case, fault: &Fault) {
     put(case, "pod.yaml", &[&scratch("")]);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let path = case.volume("web-1", "empty-dir", "data");
     let foreign = Foreign::new(&path);
     let codes = fault.is_named(case, "web", "data", &[path.to_str().unwrap()]);
@@ -116,8 +114,7 @@ fn local(case: &Case) -> [Value; 3] {
 fn a_mount_over_a_claimed_volume(case: &Case, fault: &Fault) {
     let [volume, claimed, pod] = local(case);
     put(case, "pod.yaml", &[&volume, &claimed, &pod]);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let path = case.volume("web-1", "local-volume", "disk");
     let foreign = Foreign::new(&path);
     let codes = fault.is_named(case, "web", "data", &[path.to_str().unwrap()]);
@@ -131,8 +128,7 @@ fn a_mount_over_a_claimed_volume(case: &Case, fault: &Fault) {
 fn a_mount_that_was_taken_away_and_cannot_be_made_again(case: &Case, fault: &Fault) {
     let [volume, claimed, pod] = local(case);
     put(case, "pod.yaml", &[&volume, &claimed, &pod]);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let source = case.path("disk");
     fs::rename(&source, case.path("elsewhere")).unwrap();
     rustix::mount::unmount(case.volume("web-1", "local-volume", "disk"), UnmountFlags::empty()).unwrap();
@@ -151,8 +147,7 @@ fn sleeper(change: impl FnOnce(&mut Command) -> &mut Command) -> Process {
 /// The pod has a volume in memory that somebody holds when the pod goes.
 fn is_held(case: &Case, fault: &Fault, hold: impl FnOnce(&Path) -> Process) {
     put(case, "pod.yaml", &[&scratch("Memory")]);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let path = case.volume("web-1", "empty-dir", "data");
     let holder = hold(&path);
     case.remove_manifest("pod.yaml");
@@ -176,8 +171,7 @@ fn a_process_that_has_a_file_of_a_volume_open(case: &Case, fault: &Fault) {
 
 fn a_mount_in_a_volume(case: &Case, fault: &Fault) {
     put(case, "pod.yaml", &[&scratch("Memory")]);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let path = case.volume("web-1", "empty-dir", "data").join("inside");
     fs::create_dir(&path).unwrap();
     let foreign = Foreign::new(&path);
@@ -191,27 +185,23 @@ fn a_mount_in_a_volume(case: &Case, fault: &Fault) {
 /// I-4.
 fn a_volume_in_memory_that_somebody_unmounted(case: &Case, fault: &Fault) {
     put(case, "pod.yaml", &[&scratch("Memory")]);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     rustix::mount::unmount(case.volume("web-1", "empty-dir", "data"), UnmountFlags::empty()).unwrap();
     fault.is_named(case, "web", "data", &[]);
     case.wait_mounted(&["web"]);
-    case.remove_manifest("pod.yaml");
-    case.wait_unmounted(&["web"]);
+    case.take_away("pod.yaml", &["web"]);
     put(case, "pod.yaml", &[&scratch("Memory")]);
     case.wait_mounted(&["web"]);
     let shown = case.json(&["get", "pod", "web"]);
     assert!(!shown.to_string().contains("ContentLost"), "{shown}");
-    case.remove_manifest("pod.yaml");
-    case.wait_unmounted(&["web"]);
+    case.take_away("pod.yaml", &["web"]);
     assert!(daemon.stop().success());
 }
 
 /// I-1.
 fn a_pod_that_no_manifest_names_at_the_start(case: &Case, fault: &Fault) {
     put(case, "pod.yaml", &[&scratch("")]);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     assert!(daemon.stop().success());
     case.remove_manifest("pod.yaml");
     let daemon = case.start();
@@ -226,8 +216,7 @@ fn a_pod_that_was_taken_out_of_a_manifest_that_was_written_in_place(case: &Case,
     let mut last = scratch("");
     last["metadata"] = json!({"name": "last", "uid": "last-1"});
     put(case, "web.yaml", &[&scratch(""), &last]);
-    let daemon = case.start();
-    case.wait_mounted(&["web", "last"]);
+    let daemon = case.start_until_mounted(&["web", "last"]);
     fs::write(case.path("manifests/web.yaml"), last.to_string()).unwrap();
     fault.is_named(case, "web", "data", &[]);
     case.ask(&["delete", "pod", "web"]);
@@ -238,8 +227,7 @@ fn a_pod_that_was_taken_out_of_a_manifest_that_was_written_in_place(case: &Case,
 /// I-1.
 fn a_pod_whose_manifest_is_for_another_node(case: &Case, fault: &Fault) {
     put(case, "pod.yaml", &[&scratch("")]);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     let mut moved = scratch("");
     moved["spec"]["nodeName"] = "node-2".into();
     put(case, "pod.yaml", &[&moved]);
@@ -253,13 +241,11 @@ fn a_pod_whose_manifest_is_for_another_node(case: &Case, fault: &Fault) {
 fn a_manifest_that_could_not_be_read_at_the_start(case: &Case, fault: &Fault) {
     case.manifest("broken.yaml", "kind: [");
     put(case, "pod.yaml", &[&scratch("")]);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     case.remove_manifest("pod.yaml");
     fault.is_named(case, "web", "data", &[case.path("manifests").to_str().unwrap()]);
     assert!(case.volume("web-1", "empty-dir", "data").exists());
-    case.remove_manifest("broken.yaml");
-    case.wait_unmounted(&["web"]);
+    case.take_away("broken.yaml", &["web"]);
     assert!(daemon.stop().success());
 }
 
@@ -269,8 +255,7 @@ fn records_that_cannot_be_read(case: &Case, fault: &Fault) {
     fs::create_dir_all(&stages).unwrap();
     let foreign = Foreign::new(&stages);
     put(case, "pod.yaml", &[&scratch("")]);
-    let daemon = case.start();
-    case.wait_mounted(&["web"]);
+    let daemon = case.start_until_mounted(&["web"]);
     case.remove_manifest("pod.yaml");
     fault.is_named(case, "web", "data", &[]);
     daemon.until_logged("the disk cannot be read");
