@@ -25,7 +25,7 @@ use std::{
 use jiff::Timestamp;
 use tokio::sync::watch;
 use windlass_core::{event::Hold, ids::PodUid, reason::Code};
-use windlass_linux::watched_files::{self, Change, Choice, Handle, Trouble, WatchedFiles};
+use windlass_linux::watched_files::{self, Change, Choice, Handle, Origin, Trouble, WatchedFiles};
 
 use super::ledger::{self, Departed, Give, Holders, Holding, Ledger, Parsed};
 use crate::{
@@ -296,7 +296,7 @@ pub fn check(path: &Path) -> Result<Summary, Error> {
     } else {
         // It is asked for by name, so its name does not matter.
         let bytes = watched_files::read(path, BYTES_MAX).map_err(failed)?;
-        vec![Change::Content { path: PathBuf::new(), bytes, moved: false }]
+        vec![Change::Content { path: PathBuf::new(), bytes, origin: Origin::default() }]
     };
     let mut ledger = Ledger::new(path, None);
     take(&mut ledger, changes);
@@ -354,7 +354,7 @@ fn readable(path: &Path, changes: Vec<Change>) -> Result<Vec<Change>, Error> {
 fn take(ledger: &mut Ledger, changes: Vec<Change>) {
     for change in changes {
         match change {
-            Change::Content { path, bytes, moved } => ledger.content(&path, &bytes, moved),
+            Change::Content { path, bytes, origin } => ledger.content(&path, &bytes, origin),
             Change::Gone { path, .. } => ledger.gone(&path),
             Change::Unreadable { path, trouble } => ledger.unreadable(&path, &trouble.to_string()),
         }
@@ -383,10 +383,10 @@ impl Aside {
             let (Change::Content { path, .. } | Change::Gone { path, .. } | Change::Unreadable { path, .. }) = &change;
             self.newest.remove(path);
             match change {
-                Change::Content { path, bytes, moved } if bytes.len() > COSTLY => {
+                Change::Content { path, bytes, origin } if bytes.len() > COSTLY => {
                     self.count += 1;
                     self.newest.insert(path.clone(), self.count);
-                    costly.push((path, self.count, bytes, moved));
+                    costly.push((path, self.count, bytes, origin));
                 }
                 other => rest.push(other),
             }
@@ -402,8 +402,8 @@ impl Aside {
         let work = {
             let costly = costly.clone();
             move || {
-                for ((path, number, bytes, moved), parser) in costly.iter().zip(parsers) {
-                    let parsed = parser.read(bytes, *moved);
+                for ((path, number, bytes, origin), parser) in costly.iter().zip(parsers) {
+                    let parsed = parser.read(bytes, *origin);
                     done.lock().unwrap_or_else(PoisonError::into_inner).push((path.clone(), *number, parsed));
                     handle.interrupt();
                 }
@@ -411,9 +411,9 @@ impl Aside {
         };
         if begin("windlass-parse", self.sink.clone(), work).is_err() {
             // Without a thread others wait, which is better than not to read it.
-            for (path, _, bytes, moved) in costly.iter() {
+            for (path, _, bytes, origin) in costly.iter() {
                 self.newest.remove(path);
-                ledger.content(path, bytes, *moved);
+                ledger.content(path, bytes, *origin);
             }
         }
         rest

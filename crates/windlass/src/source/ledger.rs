@@ -23,6 +23,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::Pod;
 use windlass_core::ids::PodUid;
+use windlass_linux::watched_files::Origin;
 
 pub(crate) use self::holders::Holders;
 use self::{
@@ -202,9 +203,9 @@ pub(crate) struct Parser {
 
 impl Parser {
     /// Reads what is in the file.
-    pub(crate) fn read(&self, bytes: &[u8], moved: bool) -> Parsed {
+    pub(crate) fn read(&self, bytes: &[u8], origin: Origin) -> Parsed {
         let (version, problems) = file::read(&self.path, self.node.as_deref(), bytes);
-        Parsed { version, moved, problems }
+        Parsed { version, origin, problems }
     }
 }
 
@@ -213,7 +214,7 @@ impl Parser {
 pub(crate) struct Parsed {
     /// Nothing if it cannot be used.
     version: Option<Version>,
-    moved: bool,
+    origin: Origin,
     problems: Vec<Problem>,
 }
 
@@ -263,9 +264,9 @@ impl Ledger {
         }
     }
 
-    /// This is in the file now. If it was moved there, nobody was interrupted while writing it there.
-    pub(crate) fn content(&mut self, path: &Path, bytes: &[u8], moved: bool) {
-        let parsed = self.parser(path).read(bytes, moved);
+    /// This is in the file now.
+    pub(crate) fn content(&mut self, path: &Path, bytes: &[u8], origin: Origin) {
+        let parsed = self.parser(path).read(bytes, origin);
         self.parsed(path, parsed);
     }
 
@@ -283,23 +284,23 @@ impl Ledger {
 
     /// This was read of what is in the file now.
     pub(crate) fn parsed(&mut self, path: &Path, parsed: Parsed) {
-        let Parsed { version, moved, problems } = parsed;
+        let Parsed { version, origin, problems } = parsed;
         match version {
-            Some(version) => self.offer(path, Refused { version, moved, problems }),
+            Some(version) => self.offer(path, Refused { version, origin, problems }),
             None => _ = self.trouble(path, problems),
         }
     }
 
     /// Takes a version of a file, unless there is something against that.
     fn offer(&mut self, path: &Path, offered: Refused) {
-        let Refused { version, moved, problems } = offered;
-        let lacking = match self.lacking(path, &version, moved) {
+        let Refused { version, origin, problems } = offered;
+        let lacking = match self.lacking(path, &version, origin.moved) {
             Ok(lacking) => lacking,
             Err(objection) => {
                 let told = problems.iter().cloned().chain([*objection]).collect();
                 let path = self.trouble(path, told);
                 if let Some(file) = self.files.get_mut(&path) {
-                    file.refused = Some(Box::new(Refused { version, moved, problems }));
+                    file.refused = Some(Box::new(Refused { version, origin, problems }));
                     self.refused.insert(path);
                 }
                 return;
@@ -371,7 +372,7 @@ impl Ledger {
     fn reconsider(&mut self) {
         for path in self.refused.clone() {
             let Some(refused) = self.files.get_mut(&path).and_then(|it| it.refused.take()) else { continue };
-            if self.lacking(&path, &refused.version, refused.moved).is_ok() {
+            if self.lacking(&path, &refused.version, refused.origin.moved).is_ok() {
                 self.offer(&path, *refused);
             } else if let Some(file) = self.files.get_mut(&path) {
                 file.refused = Some(refused);

@@ -231,7 +231,7 @@ fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
     let content = |path: &str, pods: &[&str]| Change::Content {
         path: path.into(),
         bytes: pods.iter().map(|it| pod(it)).collect::<String>().into_bytes(),
-        moved: true,
+        origin: Origin { moved: true, ..Origin::default() },
     };
     let gone = |path: &str, since| Change::Gone { path: path.into(), since };
     let uids = |gives: Vec<Give>| -> Vec<String> {

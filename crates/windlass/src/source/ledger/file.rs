@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::ids::PodUid;
+use windlass_linux::watched_files::Origin;
 
 use super::{
     Key,
@@ -49,7 +50,7 @@ pub(super) struct Version {
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) version: Version,
-    pub(super) moved: bool,
+    pub(super) origin: Origin,
     pub(super) problems: Vec<Problem>,
 }
 

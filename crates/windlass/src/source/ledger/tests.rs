@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use proptest::prelude::*;
 
 use super::*;
@@ -27,7 +29,7 @@ impl Case {
     fn with(files: &[(&str, &str)]) -> Self {
         let mut case = Self::new();
         for (path, text) in files {
-            case.ledger.content(Path::new(path), text.as_bytes(), false);
+            case.ledger.content(Path::new(path), text.as_bytes(), origin(false));
         }
         case.settle();
         case
@@ -35,13 +37,13 @@ impl Case {
 
     /// A file is moved into place; tells what the node was told.
     fn write(&mut self, path: &str, text: &str) -> Vec<String> {
-        self.ledger.content(Path::new(path), text.as_bytes(), true);
+        self.ledger.content(Path::new(path), text.as_bytes(), origin(true));
         self.settle()
     }
 
     /// A file is written in place; tells what the node was told.
     fn write_in_place(&mut self, path: &str, text: &str) -> Vec<String> {
-        self.ledger.content(Path::new(path), text.as_bytes(), false);
+        self.ledger.content(Path::new(path), text.as_bytes(), origin(false));
         self.settle()
     }
 
@@ -114,6 +116,13 @@ impl Case {
     }
 }
 
+/// A file that is written or moved into place, and none that was there before.
+fn origin(moved: bool) -> Origin {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let file = ((0, 0), COUNT.fetch_add(1, Ordering::Relaxed));
+    Origin { moved, file, ..Origin::default() }
+}
+
 fn value(object: &Object) -> String {
     match object {
         Object::ConfigMap(map) => map.data.as_ref().and_then(|it| it.get("k")).cloned().unwrap_or_default(),
@@ -173,12 +182,12 @@ fn who_wins_a_conflict_wins_it_after_a_restart() {
         again.ledger.recall(Holders::parse(Path::new("/m"), &case.kept));
         // Whatever is read first, and also if the one that was in force cannot be read at first.
         if start == 2 {
-            again.ledger.content(Path::new("b.yaml"), b"kind: [", false);
-            again.ledger.content(Path::new("a.yaml"), files[0].1.as_bytes(), false);
+            again.ledger.content(Path::new("b.yaml"), b"kind: [", origin(false));
+            again.ledger.content(Path::new("a.yaml"), files[0].1.as_bytes(), origin(false));
             assert_eq!(again.settle(), [""; 0]);
         }
         for (path, text) in &files {
-            again.ledger.content(Path::new(path), text.as_bytes(), false);
+            again.ledger.content(Path::new(path), text.as_bytes(), origin(false));
         }
         again.settle();
         assert_eq!(again.world, world);
@@ -252,7 +261,7 @@ fn a_pod_that_is_missing_in_a_file_written_in_place_may_be_one_that_its_writer_d
     let (a, b, c) = (pod("a", "1", "x"), pod("b", "2", "x"), pod("c", "3", "x"));
     let good = [&*a, &b, &c].concat();
     let departed = |case: &mut Case, moved: bool, text: &str| {
-        case.ledger.content(Path::new("f.yaml"), text.as_bytes(), moved);
+        case.ledger.content(Path::new("f.yaml"), text.as_bytes(), origin(moved));
         let (gives, _) = case.ledger.settle(&mut case.summary);
         let departed = gives.into_iter().filter_map(|it| match it {
             Give::PodGone(uid, departed) => Some((uid.to_string(), case.ledger.holding(&departed))),
@@ -314,7 +323,7 @@ fn a_file_that_says_nothing_is_no_wish() {
         let mut case = Case::with(&[("f.yaml", &(pod("a", "1", "x") + &map("m", "1")))]);
         assert_eq!(case.write(" g.yaml", &map("n", "1")), ["ConfigMap default/n = 1"]);
         for moved in [false, true, false] {
-            case.ledger.content(Path::new("f.yaml"), blank.as_bytes(), moved);
+            case.ledger.content(Path::new("f.yaml"), blank.as_bytes(), origin(moved));
             assert_eq!(case.settle(), [""; 0], "{blank:?}");
             assert_eq!(
                 case.problems(),
@@ -507,7 +516,7 @@ fn a_file_that_ends_in_a_hole_loses_nothing() {
     for end in 0..=SHORT.len() {
         for moved in [false, true] {
             let hole = format!("{}\0\0\0\0", &SHORT[..end]);
-            case.ledger.content(Path::new("f.yaml"), hole.as_bytes(), moved);
+            case.ledger.content(Path::new("f.yaml"), hole.as_bytes(), origin(moved));
             assert_eq!(case.settle(), [""; 0]);
             assert_eq!(case.summary.count(Severity::Error), 1);
         }
@@ -626,7 +635,7 @@ fn a_kind_that_is_misspelt_is_no_removal() {
     ] {
         let mut case = Case::with(&[("f.yaml", &good)]);
         for moved in [true, false] {
-            case.ledger.content(Path::new("f.yaml"), good.replace(right, wrong).as_bytes(), moved);
+            case.ledger.content(Path::new("f.yaml"), good.replace(right, wrong).as_bytes(), origin(moved));
             assert_eq!(case.settle(), [""; 0], "{wrong}");
             assert_eq!(case.summary.count(Severity::Error), 1, "{wrong}: {:?}", case.problems());
         }
@@ -678,8 +687,8 @@ fn of_many_findings_the_first_are_told() {
 #[test]
 fn a_source_is_complete_once_every_file_was_read_or_has_gone() {
     let mut case = Case::new();
-    case.ledger.content(Path::new("a.yaml"), map("m", "1").as_bytes(), true);
-    case.ledger.content(Path::new("b.yaml"), b"kind: [", true);
+    case.ledger.content(Path::new("a.yaml"), map("m", "1").as_bytes(), origin(true));
+    case.ledger.content(Path::new("b.yaml"), b"kind: [", origin(true));
     case.ledger.unreadable(Path::new("c"), "it cannot be read");
     case.settle();
     assert!(!case.complete && !case.summary.complete && case.summary.files == 3);
@@ -782,7 +791,7 @@ fn a_pod_without_a_uid_is_the_same_pod_through_edits_and_moves_and_restarts() {
     assert_eq!(uid.as_str(), "95d4cf26-8931-8523-bf79-1730a37fbc04");
     assert_eq!(case.write("a.yaml", &pod("a", "", "y")), [format!("pod {uid} = a y")]);
     case.ledger.gone(Path::new("a.yaml"));
-    case.ledger.content(Path::new("b.yaml"), pod("a", "", "y").as_bytes(), true);
+    case.ledger.content(Path::new("b.yaml"), pod("a", "", "y").as_bytes(), origin(true));
     assert_eq!(case.settle(), [""; 0], "moved to another file");
     let other = pod("a", "", "y").replace("name: a,", "name: a, namespace: other,");
     assert_ne!(Case::with(&[("a.yaml", &other)]).summary.pods[0].uid, uid);
@@ -854,7 +863,7 @@ proptest! {
             let path = format!("{file}.yaml");
             match &content {
                 Some(text) => {
-                    case.ledger.content(Path::new(&path), text.as_bytes(), true);
+                    case.ledger.content(Path::new(&path), text.as_bytes(), origin(true));
                     if text != "kind: [\n" && !text.is_empty() {
                         good.insert(path.clone(), text.clone());
                     }
