@@ -236,7 +236,7 @@ impl Found {
             Give::Pod(pod, packed) => _ = node.add_packed(pod, packed),
             Give::PodGone(uid, _) | Give::PodReplaced(uid) => node.remove_pod(&uid),
             Give::PodHeld(uid, holding) => node.hold_pod(&uid, hold(holding, orphan_delay)),
-            Give::ObjectGone(reference) => node.remove_object(&reference),
+            Give::ObjectGone(reference, _) => node.remove_object(&reference),
             Give::Holders(holders) => node.keep(KEPT, &holders.text()),
             Give::Doubt(doubt) => node.doubt(doubt),
             Give::Complete => node.complete_holding(orphan_delay),
@@ -253,6 +253,7 @@ impl Found {
             summary: watch::Sender::default(),
             sink: sink.clone(),
             grace: config.removal_delay,
+            orphan_delay: config.orphan_delay,
             leaving: Vec::new(),
             aside: Aside::new(handle.clone(), sink.clone()),
         };
@@ -437,6 +438,7 @@ struct Reader {
     summary: watch::Sender<Summary>,
     sink: SharedSink,
     grace: Duration,
+    orphan_delay: Duration,
     /// What no file says any more, and when that is believed: it may be on its way from one file to another.
     leaving: Vec<(Instant, Give)>,
     aside: Aside,
@@ -471,7 +473,7 @@ impl Reader {
         let sink = self.sink.clone();
         let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sink) = &mut *sink else { return take(&mut self.ledger, changes) };
-        let Self { ledger, summary, leaving, grace, aside, .. } = self;
+        let Self { ledger, summary, leaving, grace, orphan_delay, aside, .. } = self;
         let changes = aside.begin(ledger, changes);
         // Those that vanished are not read any more, wherever they were being read.
         let missed = aside.begin(ledger, missed);
@@ -489,7 +491,9 @@ impl Reader {
                 // Before anybody sees the summary, so that whoever does finds the node to have what it says.
                 for give in gives {
                     match give {
-                        Give::PodGone(..) | Give::ObjectGone(_) if was_complete => leaving.push((believed, give)),
+                        // Nothing of it can be held by the node, as a pod can: it is not told of before.
+                        Give::ObjectGone(_, Some(_)) => leaving.push((now + *orphan_delay, give)),
+                        Give::PodGone(..) | Give::ObjectGone(..) if was_complete => leaving.push((believed, give)),
                         Give::PodGone(uid, Departed { rewritten: Some(text), .. }) => {
                             sink(Give::PodHeld(uid, Holding::Rewritten(text)));
                         }
@@ -511,9 +515,14 @@ impl Reader {
                         Some(holding) => Give::PodHeld(uid, holding),
                         None => Give::PodGone(uid, departed),
                     },
+                    Give::ObjectGone(reference, doubt) => {
+                        ledger.believe(&reference);
+                        Give::ObjectGone(reference, doubt)
+                    }
                     give => give,
                 });
             }
+            changed |= ledger.tell_problems(summary);
             // What is being read is not in force, and nothing says why.
             if aside.newest.is_empty() {
                 summary.as_of = Timestamp::try_from(as_of).unwrap_or(summary.as_of);
