@@ -623,7 +623,7 @@ impl Ledger {
             return;
         }
         let same = self.same_elsewhere(&key);
-        let winner = self.claims.get_mut(&key).and_then(|it| it.settle(same, recalled));
+        let winner = self.claims.get_mut(&key).and_then(|it| it.settle(same.as_ref(), recalled));
         let mut conflicts = Vec::new();
         match &winner {
             None => _ = self.claims.remove(&key),

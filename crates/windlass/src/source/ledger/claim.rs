@@ -50,10 +50,10 @@ impl Claim {
 
     /// The place that is in force: in the file that was, else where the same is said, else in the file that was before the
     /// start, else in the first.
-    pub(super) fn settle(&mut self, same: Option<Place>, recalled: Option<&Path>) -> Option<Place> {
+    pub(super) fn settle(&mut self, same: Option<&Place>, recalled: Option<&Path>) -> Option<Place> {
         let before = self.holder.as_deref().or(recalled);
         let held = self.places.iter().find(|it| Some(&*it.file) == before);
-        let winner = held.or(same.as_ref()).or(self.places.first()).cloned();
+        let winner = held.or(same).or(self.places.first()).cloned();
         self.holder = winner.as_ref().map(|it| it.file.clone());
         winner
     }
