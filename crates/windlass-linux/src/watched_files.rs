@@ -11,8 +11,10 @@
 //! - Nothing is believed to be gone, and no content is told, unless every directory on the way is the one that was entered
 //!   (`identity.rs`). Where another file system was mounted over one, or the one that was there is gone, what is found
 //!   instead says nothing about what was in it, however often it is read.
-//! - With each content comes whether it is known to be whole: what is moved into place is, what is written in place may
-//!   have been cut by whatever ended its writer ([`Change::Content`]).
+//! - What was read through a mount that is not there any more is lost and not removed, whatever becomes of the place where
+//!   it was mounted.
+//! - With each content comes where it was read, and whether it is known to be whole: what is moved into place is, what is
+//!   written in place may have been cut by whatever ended its writer ([`Origin`]).
 //!
 //! Links to files are followed and watched on their whole way, so that a link on it that is swapped is noticed. Links to
 //! directories are not followed; the root itself may be one.
@@ -38,6 +40,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use identity::Identity;
+pub use identity::{Inode, Origin};
 pub use read::{Trouble, read};
 use watches::{Holder, Told, Watches};
 
@@ -77,8 +80,8 @@ pub enum Change {
         path: PathBuf,
         /// All of it.
         bytes: Vec<u8>,
-        /// It was moved here, or a link on its way was turned, so nobody was interrupted while writing it here.
-        moved: bool,
+        /// Where it was read.
+        origin: Origin,
     },
     /// It is not there any more. Also told of a directory that was unreadable and is not any more.
     Gone {
@@ -197,13 +200,15 @@ pub struct WatchedFiles {
     doubtful: BTreeMap<PathBuf, Doubt>,
     /// Moved to where they are, with all below, and not told since.
     moved: BTreeSet<PathBuf>,
-    /// Where links led when their content was told.
+    /// Where links led the last time that they led anywhere.
     led: BTreeMap<PathBuf, PathBuf>,
     /// Directories as they were entered.
     entered: BTreeMap<PathBuf, Identity>,
+    /// Files and directories that were read through another mount than the directory that they are in.
+    mount_points: BTreeSet<PathBuf>,
     /// Where the root was then: its parent, and where it leads if it is a link.
     root_was: Option<(Identity, PathBuf)>,
-    /// Directories in whose places others are, which say nothing about what was in them.
+    /// Directories in whose places others are, which say nothing about what was in them; and what was mounted and is gone.
     lost: BTreeSet<PathBuf>,
     /// Tells of changes of the mount table while a directory is lost: mounting makes no file event.
     mounts: Option<OwnedFd>,
@@ -237,6 +242,7 @@ impl WatchedFiles {
             moved: BTreeSet::new(),
             led: BTreeMap::new(),
             entered: BTreeMap::new(),
+            mount_points: BTreeSet::new(),
             root_was: None,
             lost: BTreeSet::new(),
             mounts: None,
@@ -319,10 +325,10 @@ impl WatchedFiles {
                         whole.push(Change::Unreadable { path, trouble: Trouble::BeingWritten });
                     }
                 }
-                Change::Content { path, bytes, moved } => {
+                Change::Content { path, bytes, origin } => {
                     self.known.insert(path.clone(), Known::File(true));
                     self.moved.remove(&path);
-                    whole.push(Change::Content { path, bytes, moved });
+                    whole.push(Change::Content { path, bytes, origin });
                 }
                 other @ (Change::Gone { .. } | Change::Unreadable { .. }) => whole.push(other),
             }
@@ -471,14 +477,12 @@ impl WatchedFiles {
                 return found.push(Change::Unreadable { path: path.into(), trouble });
             }
         };
-        self.doubtful.remove(path);
-        let was_file = self.known.get(path).map(|it| matches!(it, Known::File(_)));
-        if was_file.is_some_and(|it| it == status.is_dir()) {
-            if let Some(directory) = self.strayed(path) {
-                return left.push(directory);
-            }
-            self.forget(path, Instant::now(), found);
+        if !self.is_kind(path, &status) {
+            // What was there is away, and may come back as any other.
+            left.extend(self.strayed(path));
+            return self.miss(path);
         }
+        self.doubtful.remove(path);
         if status.is_dir() {
             if directory && let Err(trouble) = self.enter(path, &full, left, found) {
                 match trouble {
@@ -504,17 +508,20 @@ impl WatchedFiles {
         }
         let (way, link, bytes_max) = (Holder::Way(path.into()), status.is_symlink(), self.choice.bytes_max);
         let mut moved = path.ancestors().any(|it| self.moved.contains(it));
+        let mut directory = path.parent().and_then(|it| self.entered.get(it)).copied();
         let content = if link {
             // Watched first and read then: what changes in between is seen twice rather than not at all.
             self.watches.follow(full, &way, false);
-            // Turning a link is one step, as moving a file is.
-            let leads = std::fs::canonicalize(full).unwrap_or_default();
-            moved |= self.led.get(path) != Some(&leads);
-            self.led.insert(path.into(), leads);
-            read(full, bytes_max).or_else(|trouble| match trouble {
+            // Turning a link is one step, as moving a file is. What it leads to may have been away, and was not turned.
+            if let Ok(leads) = std::fs::canonicalize(full) {
+                directory = leads.parent().and_then(|it| Identity::of(it).ok());
+                moved |= self.led.get(path).is_some_and(|it| *it != leads);
+                self.led.insert(path.into(), leads);
+            }
+            read::read_followed(full, bytes_max).or_else(|trouble| match trouble {
                 Trouble::Unreadable(_) => {
                     self.watches.follow(full, &way, true);
-                    read(full, bytes_max)
+                    read::read_followed(full, bytes_max)
                 }
                 other => Err(other),
             })
@@ -524,7 +531,20 @@ impl WatchedFiles {
             read::read_seen(full, status, bytes_max)
         };
         let change = match content {
-            Ok(bytes) => Change::Content { path: path.into(), bytes, moved },
+            Ok((bytes, status)) => {
+                let file = Identity::from(&status);
+                let directory = directory.filter(|it| it.mount == file.mount);
+                self.is_found(path, !link && directory.is_none());
+                let origin = Origin {
+                    moved,
+                    mount: file.mount,
+                    place: directory.unwrap_or(file).inode(),
+                    file: file.inode(),
+                    size: status.stx_size,
+                    modified: (status.stx_mtime.tv_sec, status.stx_mtime.tv_nsec),
+                };
+                Change::Content { path: path.into(), bytes, origin }
+            }
             // A link to a directory is none of ours, unless it led to a file before.
             Err(Trouble::NotAFile("a directory")) if link && known != Some(Known::File(true)) => {
                 return self.forget(path, Instant::now(), found);
@@ -585,10 +605,8 @@ impl WatchedFiles {
                 return Err(trouble);
             }
         }
-        self.lost.remove(path);
-        if self.lost.is_empty() {
-            self.mounts = None;
-        }
+        let above = path.parent().and_then(|it| self.entered.get(it));
+        self.is_found(path, above.is_some_and(|it| it.mount != now.mount));
         self.entered.insert(path.into(), now);
         if path.as_os_str().is_empty() {
             self.root_was = self.root_is();
@@ -621,16 +639,30 @@ impl WatchedFiles {
         for directory in directories.map(|(it, _)| it.clone()).filter(|it| it != path).collect::<Vec<_>>() {
             let _ = self.watches.directory(&directory, &self.root.join(&directory));
         }
+        let mounted = before.mount != now.mount;
+        if path.as_os_str().is_empty() {
+            let replaced = self.is_root_replaced(mounted);
+            let now = self.root_is();
+            if let (Some((_, led)), Some((_, leads))) = (&mut self.root_was, now) {
+                // What comes to be where it leads from now on is not there because somebody turned it.
+                *led = leads;
+            }
+            if replaced && self.has_file(full) {
+                self.moved.insert(PathBuf::new());
+                return None;
+            }
+        } else if !mounted {
+            // The directory above is the one that was entered, and in it somebody put one directory in place of another.
+            return None;
+        }
+        if mounted {
+            // What was moved to where it cannot be seen any more was not moved here.
+            self.moved.retain(|it| !it.starts_with(path));
+        }
         let is_file = |it: &Path| std::fs::symlink_metadata(self.root.join(it)).is_ok_and(|it| !it.is_dir());
         let mut told = self.known_at(path).filter(|(_, known)| **known == Known::File(true)).map(|(it, _)| it);
         let missing = told.find(|it| !is_file(it))?.clone();
-        let mounted = before.mount != now.mount;
-        let meant = match path.as_os_str().is_empty() {
-            // The directory above is the one that was entered, and in it somebody put one directory in place of another.
-            false => !mounted,
-            true => self.is_root_replaced(mounted) && self.has_something(full),
-        };
-        (!meant).then_some(Trouble::Another { mounted, missing })
+        Some(Trouble::Another { mounted, missing })
     }
 
     /// Whether somebody moved the root there, or turned the link that it is.
@@ -646,10 +678,42 @@ impl WatchedFiles {
         Some((parent, std::fs::canonicalize(&self.root).ok()?))
     }
 
-    /// Whether a directory has anything of interest in it.
-    fn has_something(&self, full: &Path) -> bool {
-        let names = std::fs::read_dir(full).into_iter().flatten().flatten().map(|it| PathBuf::from(it.file_name()));
-        names.into_iter().any(|it| self.is_chosen(&it))
+    /// Whether a directory has a file in it that is of interest and can be read.
+    fn has_file(&self, full: &Path) -> bool {
+        let mut entries = std::fs::read_dir(full).into_iter().flatten().flatten();
+        entries.any(|it| match it.file_type() {
+            Ok(kind) if kind.is_dir() => (self.choice.directory)(&it.file_name()) && self.has_file(&it.path()),
+            Ok(_) => (self.choice.file)(&it.file_name()) && read::is_readable(&it.path()),
+            Err(_) => false,
+        })
+    }
+
+    /// Whether what is at a path now is a directory if one is known there, and none if not.
+    fn is_kind(&self, path: &Path, status: &Metadata) -> bool {
+        self.known.get(path).is_none_or(|it| matches!(it, Known::Directory(_)) == status.is_dir())
+    }
+
+    /// A path is there, seen through a mount of its own or through that of its directory.
+    fn is_found(&mut self, path: &Path, is_mount_point: bool) {
+        match is_mount_point {
+            true => _ = self.mount_points.insert(path.into()),
+            false => _ = self.mount_points.remove(path),
+        }
+        self.lost.remove(path);
+        if self.lost.is_empty() {
+            self.mounts = None;
+        }
+    }
+
+    /// What was mounted at or below a path that is gone, unless the mount is in another place now with a directory above it.
+    fn unmounted_at(&self, path: &Path) -> Vec<PathBuf> {
+        let at = self.mount_points.range(path.to_path_buf()..).take_while(|it| it.starts_with(path));
+        let moved = |it: &PathBuf| {
+            let is_there = |at: &Path| Identity::of(&self.root.join(at)).ok() == self.entered.get(at).copied();
+            let was = self.entered.get(it);
+            was.is_some() && self.entered.iter().any(|(at, now)| at != it && Some(now) == was && is_there(at))
+        };
+        at.filter(|it| !moved(it)).cloned().collect()
     }
 
     /// The first directory on the way to a path that is not the one that was entered.
@@ -700,7 +764,8 @@ impl WatchedFiles {
         for (path, doubt) in due.map(|(path, doubt)| (path.clone(), *doubt)).collect::<Vec<_>>() {
             self.doubtful.remove(&path);
             let status = std::fs::symlink_metadata(self.root.join(&path));
-            let is_there = status.map_or_else(|error| !is_missing(&error), |_| true);
+            let is_other = status.as_ref().is_ok_and(|it| !self.is_kind(&path, it));
+            let is_there = !is_other && status.map_or_else(|error| !is_missing(&error), |_| true);
             // Looked at after the path: where a directory on the way is another, nothing is said about this one.
             match (self.strayed(&path), is_there) {
                 (Some(directory), _) => _ = self.touched.insert(directory),
@@ -709,22 +774,30 @@ impl WatchedFiles {
                     self.touched.insert(path);
                 }
                 (None, false) => match doubt.missed {
-                    Some(since) => self.forget(&path, since, found),
+                    Some(since) => {
+                        self.forget(&path, since, found);
+                        if is_other && !self.known.contains_key(&path) {
+                            self.touched.insert(path);
+                        }
+                    }
                     None => self.miss(&path),
                 },
             }
         }
     }
 
-    /// Drops all that is known at and below a path, which has been missed since then.
+    /// Drops all that is known at and below a path, which has been missed since then. What was mounted there is lost.
     fn forget(&mut self, path: &Path, since: Instant, found: &mut Vec<Change>) {
+        let unmounted = self.unmounted_at(path);
+        let is_over = |it: &Path| it.starts_with(path) && !unmounted.iter().any(|lost| it.starts_with(lost));
         self.writing.retain(|it| !it.starts_with(path));
         self.again.retain(|it| !it.starts_with(path));
-        self.entered.retain(|it, _| !it.starts_with(path));
-        self.lost.retain(|it| !it.starts_with(path));
-        self.led.retain(|it, _| !it.starts_with(path));
+        self.entered.retain(|it, _| !is_over(it));
+        self.mount_points.retain(|it| !is_over(it));
+        self.lost.retain(|it| !is_over(it));
+        self.led.retain(|it, _| !is_over(it));
         let all: Vec<(PathBuf, Known)> = self.known_at(path).map(|(path, known)| (path.clone(), *known)).collect();
-        for (path, known) in all {
+        for (path, known) in all.into_iter().filter(|(it, _)| is_over(it)) {
             self.known.remove(&path);
             self.doubtful.remove(&path);
             self.watches.release(&Holder::Way(path.clone()));
@@ -732,6 +805,18 @@ impl WatchedFiles {
             if known != Known::Directory(false) {
                 found.push(Change::Gone { path, since });
             }
+        }
+        for path in unmounted {
+            self.doubtful.retain(|it, _| !it.starts_with(&path));
+            if self.lost.insert(path.clone()) && self.mounts.is_none() {
+                self.mounts = identity::mounts();
+                // It may have been mounted again before that was listened to.
+                self.touched.insert(path.clone());
+            }
+            if let Some(Known::Directory(closed)) = self.known.get_mut(&path) {
+                *closed = true;
+            }
+            found.push(Change::Unreadable { path, trouble: Trouble::Unmounted });
         }
     }
 

@@ -26,6 +26,9 @@ attacks!["claims":
     the_manifests_of_a_claim_are_empty_at_the_start,
     what_was_made_for_a_claim_is_damaged_on_disk,
     a_removed_claim_that_comes_back_keeps_its_volume,
+    the_torn_manifest_of_a_claim_is_renamed,
+    the_writer_of_a_claim_in_another_order_is_killed,
+    the_mount_of_a_claim_goes_with_its_mount_point,
 ];
 
 /// Comes before them in the file.
@@ -186,5 +189,52 @@ fn a_removed_claim_that_comes_back_keeps_its_volume(case: &Case) {
     case.wait_mounted(&["app"]);
     disk.pod_has_it(case, "the claim is back");
     assert!(!log(case).contains("was deleted"));
+    disk.end(case);
+}
+
+fn the_torn_manifest_of_a_claim_is_renamed(case: &Case) {
+    let mut disk = Disk::make(case, &AT_ONCE, &one_file());
+    let manifests = case.path("manifests");
+    overwrite(&manifests.join("all.yaml"), MAP);
+    pass_the_delay(case, &manifests);
+    fs::rename(manifests.join("all.yaml"), manifests.join("10-all.yaml")).unwrap();
+    pass_the_delay(case, &manifests);
+    disk.canary_lives(case, "torn and renamed");
+    disk.pod_has_it(case, "torn and renamed");
+    disk.kill();
+    disk.start(case);
+    pass_the_delay(case, &manifests);
+    disk.canary_lives(case, "torn and renamed, and a kill");
+    case.remove_manifest("10-all.yaml");
+    case.manifest("all.yaml", &all());
+    case.wait_mounted(&["app"]);
+    disk.pod_has_it(case, "put right");
+    disk.end(case);
+}
+
+/// What is left ends as the file ended before, so it looks like a removal from the middle.
+fn the_writer_of_a_claim_in_another_order_is_killed(case: &Case) {
+    let disk = Disk::make(case, &AT_ONCE, &[("all.yaml", format!("{APP}---\n{CLAIM}---\n{MAP}"))]);
+    overwrite(&case.path("manifests/all.yaml"), MAP);
+    pass_the_delay(case, &case.path("manifests"));
+    disk.canary_lives(case, "a write in another order that was interrupted");
+    disk.pod_has_it(case, "a write in another order that was interrupted");
+    let told = case.ask(&["describe", "node"]);
+    assert!(told.contains("was written in place without it"), "{told}");
+    disk.end(case);
+}
+
+fn the_mount_of_a_claim_goes_with_its_mount_point(case: &Case) {
+    let (source, below) = (case.path("source"), case.path("manifests/below"));
+    fs::create_dir_all(&source).unwrap();
+    fs::create_dir_all(&below).unwrap();
+    mount_bind(&source, &below).unwrap();
+    put(&source, "all.yaml", &all());
+    let disk = Disk::make(case, &AT_ONCE, &[]);
+    unmount(&below, UnmountFlags::DETACH).unwrap();
+    fs::remove_dir(&below).unwrap();
+    pass_the_delay(case, &case.path("manifests"));
+    disk.canary_lives(case, "unmounted, and its mount point removed");
+    disk.pod_has_it(case, "unmounted, and its mount point removed");
     disk.end(case);
 }

@@ -24,12 +24,23 @@ attacks!["files":
     the_writer_of_a_manifest_in_another_order_is_killed,
     a_pod_moves_to_a_manifest_that_is_torn,
     a_manifest_is_a_hole_after_a_crash,
+    a_torn_manifest_is_renamed,
+    a_torn_manifest_is_moved_away_and_back,
+    a_manifest_is_a_directory_for_a_moment,
+    the_end_of_a_link_is_away_and_comes_back_torn,
+    the_winner_of_a_conflict_is_torn,
+    a_torn_manifest_meets_another_of_the_same_pod,
+    the_winner_of_a_conflict_is_renamed,
+    a_field_is_misspelled,
     a_kind_is_misspelled,
     an_api_version_is_misspelled,
     a_manifest_becomes_something_that_is_no_file,
     a_manifest_is_read_while_an_editor_saves_it,
     names_of_files_are_hostile,
 ];
+
+/// What is done to a path.
+type Make<'a> = &'a dyn Fn(&Path);
 
 /// What happens to a manifest, and how.
 type Accident<'a> = (&'a str, &'a dyn Fn(&Path));
@@ -200,6 +211,200 @@ fn a_manifest_is_a_hole_after_a_crash(case: &Case) {
     accidents(case, &[("a file of zero bytes", &hole), ("half a file and zero bytes", &half)]);
 }
 
+/// All but the pod, as a writer leaves it that is interrupted between two documents.
+fn torn() -> &'static str {
+    &WEB[..WEB.rfind("---\n").unwrap()]
+}
+
+/// Tears a manifest, and waits until that is told.
+fn tear(case: &Case, path: &str) {
+    let since = logged(case);
+    overwrite(&case.path(path), torn());
+    until_told(case, since, "it ends without Pod default/web");
+}
+
+/// To give it another name, or its directory, is not to say that it is whole.
+fn a_torn_manifest_is_renamed(case: &Case) {
+    let manifests = case.path("manifests");
+    case.manifest("team/web.yaml", WEB);
+    let mut daemon = case.start();
+    case.wait_mounted(&["web"]);
+    crate::victim::put_canaries(case);
+    for (what, from, to) in [("renamed", "team/web.yaml", "team/10-web.yaml"), ("with its directory", "team", "team-2")]
+    {
+        tear(case, "manifests/team/web.yaml");
+        fs::rename(manifests.join(from), manifests.join(to)).unwrap();
+        pass_the_delay(case, &manifests);
+        canaries_live(case, what);
+        let told = String::from_utf8(case.output(&["explain", "web"]).stdout).unwrap();
+        assert!(told.contains("NotInManifests") && told.contains("had an error when it vanished"), "{told}");
+        daemon.kill();
+        daemon = case.start();
+        pass_the_delay(case, &manifests);
+        canaries_live(case, &format!("{what}, and a restart"));
+        fs::rename(manifests.join(to), manifests.join(from)).unwrap();
+        case.manifest("team/web.yaml", WEB);
+        case.wait_mounted(&["web"]);
+        canaries_live(case, &format!("{what}, put right"));
+    }
+    assert!(daemon.stop().success());
+}
+
+fn a_torn_manifest_is_moved_away_and_back(case: &Case) {
+    let daemon = start(case);
+    let (manifests, away) = (case.path("manifests"), case.path("away"));
+    tear(case, "manifests/web.yaml");
+    for moved in ["web.yaml", ""] {
+        for _ in 0..crate::rounds() {
+            fs::rename(manifests.join(moved), &away).unwrap();
+            fs::rename(&away, manifests.join(moved)).unwrap();
+            pass_the_delay(case, &manifests);
+            canaries_live(case, &format!("{moved:?} moved away and back"));
+        }
+    }
+    // Removed, it may be a mistake of whoever saw the error.
+    fs::remove_file(manifests.join("web.yaml")).unwrap();
+    pass_the_delay(case, &manifests);
+    canaries_live(case, "torn and removed");
+    case.manifest("web.yaml", WEB);
+    case.wait_mounted(&["web"]);
+    canaries_live(case, "put right");
+    assert!(daemon.stop().success());
+}
+
+fn a_manifest_is_a_directory_for_a_moment(case: &Case) {
+    let daemon = start(case);
+    let manifest = case.path("manifests/web.yaml");
+    for _ in 0..crate::rounds() {
+        let since = logged(case);
+        fs::remove_file(&manifest).unwrap();
+        fs::create_dir(&manifest).unwrap();
+        fs::remove_dir(&manifest).unwrap();
+        overwrite(&manifest, torn());
+        until_told(case, since, "it ends without Pod default/web");
+        pass_the_delay(case, &case.path("manifests"));
+        canaries_live(case, "a directory in its place, then torn");
+        case.manifest("web.yaml", WEB);
+        case.wait_mounted(&["web"]);
+    }
+    assert!(daemon.stop().success());
+}
+
+/// What a link leads to is away, and what comes back is no more whole than if it had been written in place.
+fn the_end_of_a_link_is_away_and_comes_back_torn(case: &Case) {
+    let (source, aside) = (case.path("source"), case.path("aside"));
+    let end = source.join("web.yaml");
+    fs::create_dir(&source).unwrap();
+    overwrite(&end, WEB);
+    symlink(&end, case.path("manifests/web.yaml")).unwrap();
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    crate::victim::put_canaries(case);
+    let away: [(&str, Make<'_>, Make<'_>); 3] = [
+        ("the file", &|_| fs::remove_file(&end).unwrap(), &|_| overwrite(&end, torn())),
+        ("its directory, moved", &|_| fs::rename(&source, &aside).unwrap(), &|_| {
+            overwrite(&aside.join("web.yaml"), torn());
+            fs::rename(&aside, &source).unwrap();
+        }),
+        ("its directory, removed", &|_| fs::remove_dir_all(&source).unwrap(), &|_| {
+            fs::create_dir(&source).unwrap();
+            overwrite(&end, torn());
+        }),
+    ];
+    for (what, go, come) in away {
+        let since = logged(case);
+        go(&end);
+        until_told(case, since, "it cannot be read");
+        come(&end);
+        until_told(case, since, "it ends without Pod default/web");
+        pass_the_delay(case, &case.path("manifests"));
+        canaries_live(case, &format!("{what} was away and is back torn"));
+        overwrite(&end, WEB);
+        pass_the_delay(case, &case.path("manifests"));
+        canaries_live(case, "put right");
+    }
+    assert!(daemon.stop().success());
+}
+
+/// Others of the pod's name: with another uid, and with fewer volumes.
+fn others() -> [String; 2] {
+    [pod("web").replace("web-1", "other-1"), pod("web")]
+}
+
+fn the_winner_of_a_conflict_is_torn(case: &Case) {
+    case.manifest("b.yaml", WEB);
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    crate::victim::put_canaries(case);
+    for other in others() {
+        let since = logged(case);
+        case.manifest("a.yaml", &other);
+        until_told(case, since, "a.yaml");
+        tear(case, "manifests/b.yaml");
+        pass_the_delay(case, &case.path("manifests"));
+        canaries_live(case, &format!("a conflict with {other}, whose winner is torn"));
+        case.remove_manifest("a.yaml");
+        case.manifest("b.yaml", WEB);
+        pass_the_delay(case, &case.path("manifests"));
+        canaries_live(case, "put right");
+    }
+    assert!(daemon.stop().success());
+}
+
+fn a_torn_manifest_meets_another_of_the_same_pod(case: &Case) {
+    let daemon = start(case);
+    for other in others() {
+        tear(case, "manifests/web.yaml");
+        let since = logged(case);
+        case.manifest("backup.yaml", &other);
+        until_told(case, since, "backup.yaml");
+        pass_the_delay(case, &case.path("manifests"));
+        canaries_live(case, &format!("torn, then {other}"));
+        case.remove_manifest("backup.yaml");
+        case.manifest("web.yaml", WEB);
+        pass_the_delay(case, &case.path("manifests"));
+        canaries_live(case, "put right");
+    }
+    assert!(daemon.stop().success());
+}
+
+fn the_winner_of_a_conflict_is_renamed(case: &Case) {
+    case.manifest("b.yaml", WEB);
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    crate::victim::put_canaries(case);
+    let manifests = case.path("manifests");
+    for other in others() {
+        let since = logged(case);
+        case.manifest("a.yaml", &other);
+        until_told(case, since, "a.yaml");
+        fs::rename(manifests.join("b.yaml"), manifests.join("c.yaml")).unwrap();
+        pass_the_delay(case, &manifests);
+        canaries_live(case, &format!("a conflict with {other}, whose winner is renamed"));
+        case.remove_manifest("a.yaml");
+        fs::rename(manifests.join("c.yaml"), manifests.join("b.yaml")).unwrap();
+        pass_the_delay(case, &manifests);
+        canaries_live(case, "put right");
+    }
+    assert!(daemon.stop().success());
+}
+
+fn a_field_is_misspelled(case: &Case) {
+    // Moved into place: known to be whole, and not meant all the same.
+    let field = |right: &'static str, wrong: &'static str| {
+        move |path: &Path| crate::victim::put(path.parent().unwrap(), "web.yaml", &WEB.replace(right, wrong))
+    };
+    accidents(
+        case,
+        &[
+            ("udi", &field("uid: web-1", "udi: web-1")),
+            ("volumess", &field("  volumes:", "  volumess:")),
+            ("medum", &field("medium: Memory", "medum: Memory")),
+            ("spce", &field("spec:\n", "spce:\n")),
+        ],
+    );
+}
+
 fn a_kind_is_misspelled(case: &Case) {
     let kind = |word: &'static str| move |path: &Path| overwrite(path, &WEB.replace("kind: Pod\n", word));
     accidents(
@@ -238,7 +443,6 @@ fn a_manifest_becomes_something_that_is_no_file(case: &Case) {
     let daemon = start(case);
     let manifest = case.path("manifests/web.yaml");
     let odd = case.path("odd");
-    type Make<'a> = &'a dyn Fn(&Path);
     let kinds: [(&str, Make<'_>); 4] = [
         ("a pipe", &|path| rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR, 0).unwrap()),
         ("a link to nothing", &|path| symlink("/nowhere/at/all", path).unwrap()),

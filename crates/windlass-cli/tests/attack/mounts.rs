@@ -31,6 +31,11 @@ attacks!["mounts":
     a_parent_of_the_manifests_is_covered,
     the_manifests_are_not_mounted_at_the_start,
     the_manifests_are_replaced_by_a_link_to_nothing_much,
+    a_mount_below_the_manifests_goes_with_its_mount_point,
+    an_unmount_uncovers_older_manifests,
+    a_manifest_that_is_mounted_by_itself_is_unmounted,
+    a_link_leads_through_a_mount_that_goes_and_comes_back_torn,
+    a_directory_without_manifests_takes_their_place,
     the_root_is_replaced_by_a_link,
 ];
 
@@ -247,6 +252,166 @@ fn the_manifests_are_replaced_by_a_link_to_nothing_much(case: &Case) {
             ("a link in its place", &|_| symlink(&empty, &manifests).unwrap()),
             ("hung up", &|daemon| daemon.signal(Signal::HUP)),
             ("touched where it is now", &|_| touch(&case.path("away/web.yaml"))),
+        ],
+    );
+}
+
+/// Automounters remove what they mount on.
+fn a_mount_below_the_manifests_goes_with_its_mount_point(case: &Case) {
+    let (source, above) = (case.path("source"), case.path("manifests/above"));
+    let team = above.join("team");
+    fs::create_dir_all(&source).unwrap();
+    fs::create_dir_all(&team).unwrap();
+    put(&source, "web.yaml", WEB);
+    mount_bind(&source, &team).unwrap();
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    put_canaries(case);
+    let unbind = || unmount(&team, UnmountFlags::DETACH).unwrap();
+    let bind = || {
+        fs::create_dir_all(&team).unwrap();
+        mount_bind(&source, &team).unwrap();
+        case.wait_mounted(&["web"]);
+    };
+    steps(
+        case,
+        daemon,
+        &[
+            ("unmounted and its mount point removed at once", &|_| {
+                unbind();
+                fs::remove_dir(&team).unwrap();
+            }),
+            ("mounted again", &|_| bind()),
+            ("unmounted", &|_| unbind()),
+            ("its mount point removed later", &|_| fs::remove_dir(&team).unwrap()),
+            ("hung up", &|daemon| daemon.signal(Signal::HUP)),
+            ("another of its name", &|_| fs::create_dir(&team).unwrap()),
+            ("mounted over that", &|_| bind()),
+            ("unmounted, and all above removed", &|_| {
+                unbind();
+                fs::remove_dir_all(&above).unwrap();
+            }),
+            ("a file in its place", &|_| fs::write(&above, "").unwrap()),
+            ("hung up again", &|daemon| daemon.signal(Signal::HUP)),
+        ],
+    );
+}
+
+/// The same names, and less in them: what is read where something was unmounted takes nothing away.
+fn an_unmount_uncovers_older_manifests(case: &Case) {
+    let without = WEB.replace("    - {name: cache, mountPath: /cache}\n", "");
+    let without = without.replace("  - {name: cache, emptyDir: {medium: Memory}}\n", "");
+    let pod_goes = format!("{}...\n", &WEB[..WEB.rfind("---\n").unwrap()]);
+    for (what, older) in [
+        ("another uid", WEB.replace("web-1", "old-1")),
+        ("a volume less", without),
+        ("no pod", pod_goes),
+        ("an empty list", "{apiVersion: v1, kind: List, items: []}\n".into()),
+    ] {
+        put(&case.path("manifests"), "web.yaml", &older);
+        let (daemon, source) = bound(case);
+        for (step, signal) in [("touched at the source", None), ("hung up", Some(Signal::HUP))] {
+            if signal.is_none() {
+                unbind(case);
+                touch(&source.join("web.yaml"));
+            }
+            signal.into_iter().for_each(|it| daemon.signal(it));
+            pass_the_delay_blindly(case);
+            canaries_live(case, &format!("{what}, {step}"));
+        }
+        // What is removed from it took nothing away before.
+        fs::remove_file(case.path("manifests/web.yaml")).unwrap();
+        pass_the_delay_blindly(case);
+        canaries_live(case, &format!("{what}, removed"));
+        mount_bind(&source, case.path("manifests")).unwrap();
+        daemon.signal(Signal::HUP);
+        case.wait_mounted(&["web"]);
+        canaries_live(case, &format!("{what}, put right"));
+        assert!(daemon.stop().success());
+        unbind(case);
+    }
+}
+
+fn a_manifest_that_is_mounted_by_itself_is_unmounted(case: &Case) {
+    let (manifest, real) = (case.path("manifests/web.yaml"), case.path("real.yaml"));
+    fs::write(&manifest, "{apiVersion: v1, kind: List, items: []}\n").unwrap();
+    fs::write(&real, WEB).unwrap();
+    mount_bind(&real, &manifest).unwrap();
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    put_canaries(case);
+    steps(
+        case,
+        daemon,
+        &[
+            ("unmounted", &|_| unmount(&manifest, UnmountFlags::DETACH).unwrap()),
+            ("hung up", &|daemon| daemon.signal(Signal::HUP)),
+            ("touched below", &|_| fs::write(&manifest, "{apiVersion: v1, kind: List, items: []}\n").unwrap()),
+            ("mounted again", &|_| mount_bind(&real, &manifest).unwrap()),
+            ("hung up again", &|daemon| daemon.signal(Signal::HUP)),
+            ("unmounted and removed", &|_| {
+                unmount(&manifest, UnmountFlags::DETACH).unwrap();
+                fs::remove_file(&manifest).unwrap();
+            }),
+        ],
+    );
+}
+
+fn a_link_leads_through_a_mount_that_goes_and_comes_back_torn(case: &Case) {
+    let (real, source) = (case.path("real"), case.path("source"));
+    fs::create_dir_all(&real).unwrap();
+    fs::create_dir_all(&source).unwrap();
+    fs::write(real.join("web.yaml"), WEB).unwrap();
+    mount_bind(&real, &source).unwrap();
+    symlink(source.join("web.yaml"), case.path("manifests/web.yaml")).unwrap();
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    put_canaries(case);
+    steps(
+        case,
+        daemon,
+        &[
+            ("unmounted", &|daemon| {
+                unmount(&source, UnmountFlags::DETACH).unwrap();
+                daemon.signal(Signal::HUP);
+            }),
+            ("torn and mounted again", &|daemon| {
+                fs::write(real.join("web.yaml"), &WEB[..WEB.rfind("---\n").unwrap()]).unwrap();
+                mount_bind(&real, &source).unwrap();
+                daemon.signal(Signal::HUP);
+            }),
+        ],
+    );
+}
+
+/// A fresh file system has a directory, and a checkout that was not finished a README.
+fn a_directory_without_manifests_takes_their_place(case: &Case) {
+    let (first, second, fresh) = (case.path("first"), case.path("second"), case.path("fresh"));
+    fs::remove_dir_all(case.path("manifests")).unwrap();
+    for directory in [&first, &second, &fresh] {
+        fs::create_dir_all(directory.join("lost+found")).unwrap();
+        fs::write(directory.join("README"), "work in progress").unwrap();
+    }
+    put(&first, "web.yaml", WEB);
+    symlink(&first, case.path("manifests")).unwrap();
+    let daemon = case.start();
+    case.wait_mounted(&["web"]);
+    put_canaries(case);
+    let turn = |to: &Path| {
+        symlink(to, case.path("link")).unwrap();
+        fs::rename(case.path("link"), case.path("manifests")).unwrap();
+    };
+    steps(
+        case,
+        daemon,
+        &[
+            ("turned to a fresh file system", &|_| turn(&second)),
+            ("which is filled", &|_| put(&second, "other.yaml", &crate::victim::pod("other"))),
+            ("turned back", &|_| turn(&first)),
+            ("another moved to where it leads", &|_| {
+                fs::rename(&first, case.path("old")).unwrap();
+                fs::rename(&fresh, &first).unwrap();
+            }),
         ],
     );
 }

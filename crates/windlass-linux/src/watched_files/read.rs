@@ -5,9 +5,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Statx};
 use rustix::io::Errno;
 
+use super::identity;
 use crate::raw;
 
 /// Why a file or directory could not be read.
@@ -28,6 +29,9 @@ pub enum Trouble {
     /// It is not whole at the moment.
     #[error("it is being written")]
     BeingWritten,
+    /// It was read through a mount that is not there any more, and nothing is in its place.
+    #[error("what was mounted there is not any more: mount it again; if this is meant, start anew")]
+    Unmounted,
     /// It is another directory than the one that was entered, and lacks what was there.
     #[error(
         "{}, and {} is not in it: put back what was there; if this is meant, start anew",
@@ -60,13 +64,18 @@ impl Trouble {
 
 /// Reads a file, or the file that a link leads to, if it is not larger than this.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Trouble> {
+    read_followed(path, bytes_max).map(|(bytes, _)| bytes)
+}
+
+/// As [`read`], with what is known of the file.
+pub(super) fn read_followed(path: &Path, bytes_max: u64) -> Result<(Vec<u8>, Statx), Trouble> {
     read_seen(path, &std::fs::metadata(path).map_err(Trouble::Unreadable)?, bytes_max)
 }
 
-/// As [`read`], of what has been looked at already.
-pub(super) fn read_seen(path: &Path, seen: &Metadata, bytes_max: u64) -> Result<Vec<u8>, Trouble> {
+/// As [`read_followed`], of what has been looked at already.
+pub(super) fn read_seen(path: &Path, seen: &Metadata, bytes_max: u64) -> Result<(Vec<u8>, Statx), Trouble> {
     // Looked at before it is opened, for opening a device can do something; and again after, for it may be another.
-    regular(seen)?;
+    regular(seen.file_type())?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| Trouble::Unreadable(errno.into()))?;
     // What a writer has not closed may be torn, or still to come.
@@ -77,26 +86,32 @@ pub(super) fn read_seen(path: &Path, seen: &Metadata, bytes_max: u64) -> Result<
             return Err(Trouble::BeingWritten);
         }
     }
-    let file = std::fs::File::from(file);
-    let status = file.metadata().map_err(Trouble::Unreadable)?;
-    regular(&status)?;
-    if status.len() > bytes_max {
+    let status = identity::status(&file).map_err(Trouble::Unreadable)?;
+    if rustix::fs::FileType::from_raw_mode(status.stx_mode.into()) != rustix::fs::FileType::RegularFile {
+        return Err(Trouble::NotAFile("something else by now"));
+    }
+    if status.stx_size > bytes_max {
         return Err(Trouble::TooLarge(bytes_max));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(status.len()).unwrap_or_default());
+    let mut bytes = Vec::with_capacity(usize::try_from(status.stx_size).unwrap_or_default());
+    let file = std::fs::File::from(file);
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(Trouble::Unreadable)?;
-    if bytes.len() as u64 > bytes_max { Err(Trouble::TooLarge(bytes_max)) } else { Ok(bytes) }
+    if bytes.len() as u64 > bytes_max { Err(Trouble::TooLarge(bytes_max)) } else { Ok((bytes, status)) }
+}
+
+/// Whether there is a file that has something in it and can be read.
+pub(super) fn is_readable(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() > 0) && std::fs::File::open(path).is_ok()
 }
 
 /// Whether it is known that nobody writes to a file any more.
 pub(super) fn is_closed(path: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    std::fs::metadata(path).is_ok_and(|it| regular(&it).is_ok())
+    std::fs::metadata(path).is_ok_and(|it| it.is_file())
         && rustix::fs::open(path, flags, Mode::empty()).is_ok_and(|it| raw::is_written_to(it) == Ok(false))
 }
 
-fn regular(status: &Metadata) -> Result<(), Trouble> {
-    let kind: FileType = status.file_type();
+fn regular(kind: FileType) -> Result<(), Trouble> {
     if kind.is_file() {
         return Ok(());
     }

@@ -76,9 +76,9 @@ impl Case {
     fn take(&mut self, change: Change) {
         let name = |path: PathBuf| path.to_str().unwrap().to_owned();
         let (path, text) = match change {
-            Change::Content { path, bytes, moved } => {
+            Change::Content { path, bytes, origin } => {
                 let path = name(path);
-                match moved {
+                match origin.moved {
                     true => _ = self.moved.insert(path.clone()),
                     false => _ = self.moved.remove(&path),
                 }
@@ -278,7 +278,21 @@ fn a_root_that_is_moved_there_counts_unless_it_is_empty() {
     let lacks = "! this is another directory than before, and a.txt is not in it: put back what was there; if this is \
                  meant, start anew";
     case.until(&[("", lacks), ("a.txt", "1")]);
+    // What nobody reads is nothing, and neither is an empty file.
     fs::rename(case.path(""), &new).unwrap();
+    fs::write(new.join("README"), "text").unwrap();
+    fs::create_dir(new.join("lost+found")).unwrap();
+    fs::write(new.join("lost+found/c.txt"), "").unwrap();
+    fs::rename(&new, case.path("")).unwrap();
+    case.history.clear();
+    case.files.handle().reread();
+    while case.history.is_empty() {
+        let changes = case.files.changes(None).unwrap().unwrap();
+        changes.into_iter().for_each(|it| case.take(it));
+    }
+    case.until(&[("", lacks), ("a.txt", "1")]);
+    fs::rename(case.path(""), &new).unwrap();
+    fs::remove_dir_all(new.join("lost+found")).unwrap();
     fs::write(new.join("b.txt"), "2").unwrap();
     fs::rename(&new, case.path("")).unwrap();
     case.until(&[("b.txt", "2")]);
@@ -363,6 +377,81 @@ fn a_link_that_is_turned_is_told_from_a_file_that_is_written() {
     fs::remove_file(case.home.path().join("two")).unwrap();
     fs::create_dir(case.home.path().join("two")).unwrap();
     case.until(&[("a.txt", "! it is a directory and not a file")]);
+}
+
+/// As a file that is removed and written anew in place.
+#[test]
+fn a_link_whose_end_was_away_is_not_turned() {
+    let mut case = Case::new(&[]);
+    let beside = case.home.path().join("beside");
+    fs::create_dir(&beside).unwrap();
+    fs::write(beside.join("real"), "1").unwrap();
+    symlink("../beside/real", case.path("a.txt")).unwrap();
+    case.until(&[("a.txt", "1")]);
+    let nowhere = "! it cannot be read: No such file or directory (os error 2)";
+    fs::remove_file(beside.join("real")).unwrap();
+    case.until(&[("a.txt", nowhere)]);
+    fs::write(beside.join("real"), "2").unwrap();
+    case.until(&[("a.txt", "2")]);
+    assert!(case.moved.is_empty());
+    // The directory that it is in is no more of a proof.
+    let aside = case.home.path().join("aside");
+    fs::rename(&beside, &aside).unwrap();
+    case.until(&[("a.txt", nowhere)]);
+    fs::write(aside.join("real"), "3").unwrap();
+    fs::rename(&aside, &beside).unwrap();
+    case.until(&[("a.txt", "3")]);
+    assert!(case.moved.is_empty());
+    fs::remove_file(beside.join("real")).unwrap();
+    case.until(&[("a.txt", nowhere)]);
+    fs::write(beside.join("new"), "4").unwrap();
+    fs::rename(beside.join("new"), beside.join("real")).unwrap();
+    case.until(&[("a.txt", "4")]);
+    assert!(case.moved.contains("a.txt"), "moved to where the link leads");
+}
+
+/// Nobody knows when whoever fills it is done.
+#[test]
+fn a_root_that_is_turned_to_an_empty_directory_counts_once_all_that_was_told_is_in_it() {
+    let home = tempfile::tempdir().unwrap();
+    for version in ["1", "2"] {
+        fs::create_dir(home.path().join(version)).unwrap();
+    }
+    fs::write(home.path().join("1/a.txt"), "a").unwrap();
+    fs::write(home.path().join("1/b.txt"), "b").unwrap();
+    symlink("1", home.path().join("files")).unwrap();
+    let files = WatchedFiles::begin(&home.path().join("files"), choice(Duration::from_millis(20))).unwrap();
+    let mut case = Case { home, files, state: BTreeMap::new(), history: Vec::new(), moved: BTreeSet::new() };
+    case.until(&[("a.txt", "a"), ("b.txt", "b")]);
+    symlink("2", case.home.path().join("new")).unwrap();
+    fs::rename(case.home.path().join("new"), case.home.path().join("files")).unwrap();
+    let lacks = |it: &str| {
+        format!(
+            "! this is another directory than before, and {it} is not in it: put back what was there; if this is meant, \
+             start anew"
+        )
+    };
+    case.until(&[("", &lacks("a.txt")), ("a.txt", "a"), ("b.txt", "b")]);
+    case.write("a.txt", "A");
+    case.until(&[("", &lacks("b.txt")), ("a.txt", "a"), ("b.txt", "b")]);
+    case.write("b.txt", "B");
+    case.until(&[("a.txt", "A"), ("b.txt", "B")]);
+    assert!(case.moved.is_empty(), "{:?}", case.moved);
+}
+
+#[test]
+fn a_file_that_is_a_directory_for_a_moment_was_never_gone() {
+    let mut case = Case::patient(&[("a.txt", "old"), ("b.txt", "1")], Duration::from_secs(3600));
+    case.until(&[("a.txt", "old"), ("b.txt", "1")]);
+    fs::remove_file(case.path("a.txt")).unwrap();
+    fs::create_dir(case.path("a.txt")).unwrap();
+    case.write("b.txt", "2");
+    case.until(&[("a.txt", "old"), ("b.txt", "2")]);
+    fs::remove_dir(case.path("a.txt")).unwrap();
+    case.write("a.txt", "new");
+    case.until(&[("a.txt", "new"), ("b.txt", "2")]);
+    assert!(!case.history.iter().any(|it| it.ends_with("gone")), "{:?}", case.history);
+    assert!(case.moved.is_empty());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A watch is on an inode, and the same inode can be a directory of the tree and a step on the way to something else. It
 //! is kept as long as somebody holds it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
@@ -23,6 +23,15 @@ pub(super) enum Holder {
     Directory(PathBuf),
     /// A link, or the root: that something on the way to where it leads is another.
     Way(PathBuf),
+}
+
+/// Where a name is on a way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum On {
+    /// A directory or a link that leads on.
+    Way,
+    /// What is reached by it: what is moved there comes whole.
+    End,
 }
 
 /// What an event means.
@@ -74,7 +83,7 @@ const LINKS_MAX: usize = 40;
 pub(super) struct Watches {
     inotify: Option<OwnedFd>,
     /// Who hears of a watch; those on a way hear only of these names in a directory.
-    holders: BTreeMap<i32, BTreeMap<Holder, BTreeSet<OsString>>>,
+    holders: BTreeMap<i32, BTreeMap<Holder, BTreeMap<OsString, On>>>,
     held: BTreeMap<Holder, Vec<i32>>,
 }
 
@@ -100,7 +109,7 @@ impl Watches {
         let before = self.held.remove(&holder).unwrap_or_default();
         let added = self.add(full, TREE, &holder, None);
         self.let_go_of_others(before, &holder);
-        added
+        added.map(|_| ())
     }
 
     /// Lets go of what was held before and is not any more. Only once the new ones are held, so that what the kernel has
@@ -135,13 +144,18 @@ impl Watches {
                 at.pop();
                 continue;
             }
-            if awaiting {
-                let _ = self.add(&at, AWAIT, holder, Some(&name));
-            } else if left.is_empty() {
-                let _ = self.add(&at, ARRIVE, holder, Some(&name));
-            }
+            let watch = match (awaiting, left.is_empty()) {
+                (true, _) => self.add(&at, AWAIT, holder, Some(&name)),
+                (false, true) => self.add(&at, ARRIVE, holder, Some(&name)),
+                (false, false) => Ok(None),
+            };
             let here = at.join(&name);
-            let Ok(status) = std::fs::symlink_metadata(&here) else { break };
+            let status = std::fs::symlink_metadata(&here);
+            if left.is_empty() && !status.as_ref().is_ok_and(|it| it.is_symlink()) {
+                let names = watch.ok().flatten().and_then(|it| self.holders.get_mut(&it)?.get_mut(holder));
+                names.into_iter().for_each(|it| _ = it.insert(name.clone(), On::End));
+            }
+            let Ok(status) = status else { break };
             let flags = match status.file_type() {
                 it if it.is_dir() => STEP,
                 it if it.is_symlink() => LINK,
@@ -166,15 +180,22 @@ impl Watches {
         self.let_go_of_others(before, holder);
     }
 
-    fn add(&mut self, path: &Path, flags: WatchFlags, holder: &Holder, name: Option<&OsStr>) -> io::Result<()> {
-        let Some(inotify) = &self.inotify else { return Ok(()) };
+    fn add(
+        &mut self,
+        path: &Path,
+        flags: WatchFlags,
+        holder: &Holder,
+        name: Option<&OsStr>,
+    ) -> io::Result<Option<i32>> {
+        let Some(inotify) = &self.inotify else { return Ok(None) };
         let watch = inotify::add_watch(inotify, path, flags | WatchFlags::DONT_FOLLOW | WatchFlags::MASK_ADD)?;
-        self.holders.entry(watch).or_default().entry(holder.clone()).or_default().extend(name.map(ToOwned::to_owned));
+        let names = self.holders.entry(watch).or_default().entry(holder.clone()).or_default();
+        names.extend(name.map(|it| (it.to_owned(), On::Way)));
         let held = self.held.entry(holder.clone()).or_default();
         if !held.contains(&watch) {
             held.push(watch);
         }
-        Ok(())
+        Ok(Some(watch))
     }
 
     /// Nothing is to be heard for this one any more.
@@ -226,13 +247,11 @@ impl Watches {
 const REWRITTEN: ReadFlags = ReadFlags::CLOSE_WRITE.union(ReadFlags::DELETE).union(ReadFlags::MOVED_FROM);
 
 /// What an event means to one who hears of it.
-fn meaning(holder: &Holder, names: &BTreeSet<OsString>, flags: ReadFlags, name: Option<&OsStr>) -> Option<Told> {
-    let path = match (holder, name) {
-        (Holder::Directory(path), Some(name)) => path.join(name),
-        (Holder::Directory(path), None) => path.clone(),
-        (Holder::Way(path), Some(name)) if names.contains(name) => path.clone(),
-        (Holder::Way(_), Some(_)) => return None,
-        (Holder::Way(path), None) => path.clone(),
+fn meaning(holder: &Holder, names: &BTreeMap<OsString, On>, flags: ReadFlags, name: Option<&OsStr>) -> Option<Told> {
+    let (path, on) = match (holder, name) {
+        (Holder::Directory(path), Some(name)) => (path.join(name), On::End),
+        (Holder::Directory(path) | Holder::Way(path), None) => (path.clone(), On::End),
+        (Holder::Way(path), Some(name)) => (path.clone(), *names.get(name)?),
     };
     let directory = matches!(holder, Holder::Directory(_));
     Some(match flags {
@@ -242,7 +261,7 @@ fn meaning(holder: &Holder, names: &BTreeSet<OsString>, flags: ReadFlags, name: 
         it if it.contains(ReadFlags::CREATE) && directory => Told::Created(path),
         // The watch ended; what ended it has been told.
         it if it.contains(ReadFlags::IGNORED) => return None,
-        it if it.contains(ReadFlags::MOVED_TO) => Told::Arrived(path),
+        it if it.contains(ReadFlags::MOVED_TO) && on == On::End => Told::Arrived(path),
         it if it.intersects(REWRITTEN) => Told::Rewritten(path),
         _ => Told::Touched(path),
     })

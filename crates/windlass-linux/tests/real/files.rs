@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::mount::{UnmountFlags, mount_bind, mount_move, unmount};
-use windlass_linux::watched_files::{Change, Choice, WatchedFiles};
+use windlass_linux::watched_files::{Change, Choice, Origin, WatchedFiles};
 
 use crate::case::Case;
 
@@ -19,6 +19,9 @@ crate::tests!(
     a_mount_that_is_moved_away_takes_no_file_away,
     what_is_below_a_mount_is_not_told_in_its_place,
     another_file_system_with_all_that_was_told_takes_its_place,
+    a_mount_below_that_goes_with_its_mount_point_takes_no_file_away,
+    a_mount_below_that_moves_with_its_directory_is_followed,
+    a_file_that_is_mounted_is_told_from_the_one_below,
 );
 
 struct Files<'case> {
@@ -26,6 +29,8 @@ struct Files<'case> {
     files: WatchedFiles,
     /// What was told, and not taken back.
     state: BTreeMap<String, String>,
+    /// Where contents were read.
+    origins: BTreeMap<String, Origin>,
 }
 
 impl<'case> Files<'case> {
@@ -35,7 +40,7 @@ impl<'case> Files<'case> {
         let choice =
             Choice { file: |it| it.as_encoded_bytes().ends_with(b".txt"), directory: shown, bytes_max: 100, grace };
         let files = WatchedFiles::begin(&case.path(root), choice).unwrap();
-        Self { case, files, state: BTreeMap::new() }
+        Self { case, files, state: BTreeMap::new(), origins: BTreeMap::new() }
     }
 
     /// Waits until all that was told amounts to this.
@@ -58,7 +63,8 @@ impl<'case> Files<'case> {
 
     fn take(&mut self, change: Change) {
         match change {
-            Change::Content { path, bytes, .. } => {
+            Change::Content { path, bytes, origin } => {
+                self.origins.insert(path.to_str().unwrap().into(), origin);
                 self.state.insert(path.to_str().unwrap().into(), String::from_utf8(bytes).unwrap());
             }
             Change::Unreadable { path, trouble } => {
@@ -226,4 +232,84 @@ fn another_file_system_with_all_that_was_told_takes_its_place(case: &Case) {
     files.holds(("", "! another file system is there than before, and x/b.txt is not in it"), &FILES, "files/new.txt");
     case.file("files/x/b.txt", "two");
     files.until(&[("a.txt", "one"), ("c.txt", "three"), ("x/b.txt", "two")]);
+}
+
+/// As automounters do it, which remove what they mount on.
+fn a_mount_below_that_goes_with_its_mount_point_takes_no_file_away(case: &Case) {
+    let lost = ("y/x", "! what was mounted there is not any more");
+    let told = [("a.txt", "1"), ("y/x/b.txt", "2")];
+    for reported in [false, true] {
+        case.file("files/a.txt", "1");
+        case.file("source/b.txt", "2");
+        bind(case, "source", "files/y/x");
+        let mut files = Files::watch(case, "files");
+        files.until(&told);
+        let before = files.origins["y/x/b.txt"];
+        lazily_unmount(case, "files/y/x");
+        if reported {
+            let bare = ("y/x", "! another file system is there than before, and y/x/b.txt is not in it");
+            files.holds(bare, &told, "files/new.txt");
+        }
+        // With all that is above it, too.
+        std::fs::remove_dir_all(case.path("files/y")).unwrap();
+        files.until(&[told[0], lost, told[1]]);
+        files.holds(lost, &told, "files/new.txt");
+        std::fs::create_dir_all(case.path("files/y")).unwrap();
+        files.holds(lost, &told, "files/y/new.txt");
+        // Another of its name is another.
+        std::fs::create_dir_all(case.path("files/y/x")).unwrap();
+        files.holds(
+            ("y/x", "! another file system is there than before, and y/x/b.txt is not in it"),
+            &told,
+            "files/new.txt",
+        );
+        std::fs::remove_dir_all(case.path("files/y")).unwrap();
+        files.until(&[told[0], lost, told[1]]);
+        case.file("source/b.txt", "two");
+        bind(case, "source", "files/y/x");
+        files.until(&[("a.txt", "1"), ("y/x/b.txt", "two")]);
+        assert!(files.origins["y/x/b.txt"].is_at(&before), "mounted again it is the same");
+        // Now it is there, and what is removed from it is removed.
+        std::fs::remove_file(case.path("files/y/x/b.txt")).unwrap();
+        files.until(&[("a.txt", "1")]);
+        lazily_unmount(case, "files/y/x");
+        std::fs::remove_dir_all(case.path("files")).unwrap();
+    }
+}
+
+fn a_mount_below_that_moves_with_its_directory_is_followed(case: &Case) {
+    case.file("files/a.txt", "1");
+    case.file("source/b.txt", "2");
+    bind(case, "source", "files/y/x");
+    let mut files = Files::watch(case, "files");
+    files.until(&[("a.txt", "1"), ("y/x/b.txt", "2")]);
+    std::fs::rename(case.path("files/y"), case.path("files/z")).unwrap();
+    files.until(&[("a.txt", "1"), ("z/x/b.txt", "2")]);
+}
+
+fn a_file_that_is_mounted_is_told_from_the_one_below(case: &Case) {
+    case.file("files/a.txt", "below");
+    case.file("files/c.txt", "1");
+    case.file("real.txt", "mounted");
+    mount_bind(case.path("real.txt"), case.path("files/a.txt")).unwrap();
+    let mut files = Files::watch(case, "files");
+    files.until(&[("a.txt", "mounted"), ("c.txt", "1")]);
+    let mounted = files.origins["a.txt"];
+    lazily_unmount(case, "files/a.txt");
+    files.files.handle().reread();
+    files.until(&[("a.txt", "below"), ("c.txt", "1")]);
+    let below = files.origins["a.txt"];
+    assert!(!below.is_at(&mounted) && below.is_at(&files.origins["c.txt"]));
+    mount_bind(case.path("real.txt"), case.path("files/a.txt")).unwrap();
+    files.files.handle().reread();
+    files.until(&[("a.txt", "mounted"), ("c.txt", "1")]);
+    assert!(files.origins["a.txt"].is_at(&mounted) && files.origins["a.txt"].is_of(&mounted));
+    // It goes with what it was mounted on.
+    lazily_unmount(case, "files/a.txt");
+    std::fs::remove_file(case.path("files/a.txt")).unwrap();
+    files.until(&[("a.txt", "! what was mounted there is not any more"), ("c.txt", "1")]);
+    case.file("files/.new", "");
+    std::fs::rename(case.path("files/.new"), case.path("files/a.txt")).unwrap();
+    mount_bind(case.path("real.txt"), case.path("files/a.txt")).unwrap();
+    files.until(&[("a.txt", "mounted"), ("c.txt", "1")]);
 }

@@ -29,7 +29,7 @@ use windlass_core::{
     ids::PodUid,
     reason::Code,
 };
-use windlass_linux::watched_files::{self, Change, Choice, Handle, Trouble, WatchedFiles};
+use windlass_linux::watched_files::{self, Change, Choice, Handle, Origin, Trouble, WatchedFiles};
 
 use super::ledger::{self, Departed, Give, Holders, Holding, Ledger, Parsed};
 use crate::{
@@ -241,7 +241,7 @@ impl Found {
             Give::Pod(pod, packed) => _ = source.apply_packed(pod, packed),
             Give::PodGone(uid, _) | Give::PodReplaced(uid) => source.gone(&uid, Containers::Stopped),
             Give::PodHeld(uid, holding) => source.hold(&uid, hold(holding, orphan_delay)),
-            Give::ObjectGone(reference) => node.remove_object(&reference),
+            Give::ObjectGone(reference, _) => node.remove_object(&reference),
             Give::Holders(holders) => node.keep(KEPT, &holders.text()),
             Give::Doubt(doubt) => source.doubt(doubt),
             Give::Complete => source.complete_holding(orphan_delay),
@@ -258,6 +258,7 @@ impl Found {
             summary: watch::Sender::default(),
             sink: sink.clone(),
             grace: config.removal_delay,
+            orphan_delay: config.orphan_delay,
             leaving: Vec::new(),
             aside: Aside::new(handle.clone(), sink.clone()),
         };
@@ -301,7 +302,7 @@ pub fn check(path: &Path) -> Result<Summary, Error> {
     } else {
         // It is asked for by name, so its name does not matter.
         let bytes = watched_files::read(path, BYTES_MAX).map_err(failed)?;
-        vec![Change::Content { path: PathBuf::new(), bytes, moved: false }]
+        vec![Change::Content { path: PathBuf::new(), bytes, origin: Origin::default() }]
     };
     let mut ledger = Ledger::new(path, None);
     take(&mut ledger, changes);
@@ -359,7 +360,7 @@ fn readable(path: &Path, changes: Vec<Change>) -> Result<Vec<Change>, Error> {
 fn take(ledger: &mut Ledger, changes: Vec<Change>) {
     for change in changes {
         match change {
-            Change::Content { path, bytes, moved } => ledger.content(&path, &bytes, moved),
+            Change::Content { path, bytes, origin } => ledger.content(&path, &bytes, origin),
             Change::Gone { path, .. } => ledger.gone(&path),
             Change::Unreadable { path, trouble } => ledger.unreadable(&path, &trouble.to_string()),
         }
@@ -388,10 +389,10 @@ impl Aside {
             let (Change::Content { path, .. } | Change::Gone { path, .. } | Change::Unreadable { path, .. }) = &change;
             self.newest.remove(path);
             match change {
-                Change::Content { path, bytes, moved } if bytes.len() > COSTLY => {
+                Change::Content { path, bytes, origin } if bytes.len() > COSTLY => {
                     self.count += 1;
                     self.newest.insert(path.clone(), self.count);
-                    costly.push((path, self.count, bytes, moved));
+                    costly.push((path, self.count, bytes, origin));
                 }
                 other => rest.push(other),
             }
@@ -407,8 +408,8 @@ impl Aside {
         let work = {
             let costly = costly.clone();
             move || {
-                for ((path, number, bytes, moved), parser) in costly.iter().zip(parsers) {
-                    let parsed = parser.read(bytes, *moved);
+                for ((path, number, bytes, origin), parser) in costly.iter().zip(parsers) {
+                    let parsed = parser.read(bytes, *origin);
                     done.lock().unwrap_or_else(PoisonError::into_inner).push((path.clone(), *number, parsed));
                     handle.interrupt();
                 }
@@ -416,9 +417,9 @@ impl Aside {
         };
         if begin("windlass-parse", self.sink.clone(), work).is_err() {
             // Without a thread others wait, which is better than not to read it.
-            for (path, _, bytes, moved) in costly.iter() {
+            for (path, _, bytes, origin) in costly.iter() {
                 self.newest.remove(path);
-                ledger.content(path, bytes, *moved);
+                ledger.content(path, bytes, *origin);
             }
         }
         rest
@@ -442,6 +443,7 @@ struct Reader {
     summary: watch::Sender<Summary>,
     sink: SharedSink,
     grace: Duration,
+    orphan_delay: Duration,
     /// What no file says any more, and when that is believed: it may be on its way from one file to another.
     leaving: Vec<(Instant, Give)>,
     aside: Aside,
@@ -476,7 +478,7 @@ impl Reader {
         let sink = self.sink.clone();
         let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sink) = &mut *sink else { return take(&mut self.ledger, changes) };
-        let Self { ledger, summary, leaving, grace, aside, .. } = self;
+        let Self { ledger, summary, leaving, grace, orphan_delay, aside, .. } = self;
         let changes = aside.begin(ledger, changes);
         // Those that vanished are not read any more, wherever they were being read.
         let missed = aside.begin(ledger, missed);
@@ -494,7 +496,9 @@ impl Reader {
                 // Before anybody sees the summary, so that whoever does finds the node to have what it says.
                 for give in gives {
                     match give {
-                        Give::PodGone(..) | Give::ObjectGone(_) if was_complete => leaving.push((believed, give)),
+                        // Nothing of it can be held by the node, as a pod can: it is not told of before.
+                        Give::ObjectGone(_, Some(_)) => leaving.push((now + *orphan_delay, give)),
+                        Give::PodGone(..) | Give::ObjectGone(..) if was_complete => leaving.push((believed, give)),
                         Give::PodGone(uid, Departed { rewritten: Some(text), .. }) => {
                             sink(Give::PodHeld(uid, Holding::Rewritten(text)));
                         }
@@ -516,9 +520,14 @@ impl Reader {
                         Some(holding) => Give::PodHeld(uid, holding),
                         None => Give::PodGone(uid, departed),
                     },
+                    Give::ObjectGone(reference, doubt) => {
+                        ledger.believe(&reference);
+                        Give::ObjectGone(reference, doubt)
+                    }
                     give => give,
                 });
             }
+            changed |= ledger.tell_problems(summary);
             // What is being read is not in force, and nothing says why.
             if aside.newest.is_empty() {
                 summary.as_of = Timestamp::try_from(as_of).unwrap_or(summary.as_of);

@@ -4,8 +4,10 @@
 //! version in force, and until every file has had one, nothing may be taken away (I-1). So does one that says nothing, and
 //! one that lacks what the good version had, unless its writer is known to have come to its end: a full disk, a kill and a
 //! crash leave files that are shorter, and many of them are YAML all the same. If it only ends as it did before, it is in
-//! force, and the pods that it lacks are held. Two objects of one name are a
-//! conflict: the one that is in force stays, wherever it stands, and if neither is, the one whose file sorts first comes.
+//! force, and the pods that it lacks are held. What is read where something was mounted or unmounted, or has a field that is
+//! nearly a known one, may add and change, and takes nothing away. A file that vanishes while its newest version is not in
+//! force says nothing about what was in the good one: that is held too. Two objects of one name are a conflict: the one that
+//! is in force stays, wherever it stands, and if neither is, the one whose file sorts first comes.
 //! Where bytes come from and where objects go is for others.
 
 mod claim;
@@ -23,11 +25,13 @@ use std::{
 
 use k8s_openapi::api::core::v1::Pod;
 use windlass_core::ids::PodUid;
+use windlass_linux::watched_files::Origin;
 
 pub(crate) use self::holders::Holders;
 use self::{
     claim::{Claim, Place},
     file::{End, File, Item, Refused, Value, Version},
+    loss::Cut,
 };
 use crate::{
     memory::Object,
@@ -48,12 +52,12 @@ pub(crate) enum Give {
     Pod(Arc<Pod>, Packed),
     /// A pod is not in force any more.
     PodGone(PodUid, Departed),
-    /// A pod is not in force any more, because another one has its name.
+    /// A pod is not in force any more, because the file that named it names another one in its place.
     PodReplaced(PodUid),
     /// Whether a pod is this node's cannot be told: what is there of it stays (I-1).
     PodHeld(PodUid, Holding),
-    /// An object is not in force any more.
-    ObjectGone(Reference),
+    /// An object is not in force any more; and why it may be that nobody took it away.
+    ObjectGone(Reference, Option<Arc<str>>),
     /// All there is has been given.
     Complete,
     /// Others than before are in force where several files say what something is: to be kept for the next start.
@@ -75,7 +79,8 @@ pub(crate) enum Holding {
     ConflictOver,
     /// Its manifest was removed, and it may be in a file that cannot be read, or has an error.
     Removed,
-    /// A file that named it was written in place without it, and nothing tells that its writer came to the end.
+    /// A file that named it was written in place without it, and nothing tells that its writer came to the end; or it
+    /// vanished while its newest version had an error.
     Rewritten(Arc<str>),
 }
 
@@ -94,7 +99,7 @@ impl Give {
         match (self, given) {
             (Self::PodGone(uid, _), Self::Pod(pod, _)) => pod.metadata.uid.as_deref() == Some(uid.as_str()),
             (Self::PodGone(uid, _), Self::PodHeld(held, _)) => uid == held,
-            (Self::ObjectGone(reference), Self::Object(object)) => object.reference() == *reference,
+            (Self::ObjectGone(reference, _), Self::Object(object)) => object.reference() == *reference,
             _ => false,
         }
     }
@@ -149,8 +154,10 @@ pub(crate) struct Ledger {
     claims: BTreeMap<Key, Claim>,
     /// Objects that may be another than before.
     touched: BTreeSet<Key>,
-    /// Those of them that a file does not name any more, though it may be that its writer was interrupted, and what to say.
+    /// Those of them that a file does not name any more, though it may be that nobody means that, and what to say.
     rewritten: BTreeMap<Key, Arc<str>>,
+    /// Objects that are not in force any more, and are not believed to be gone yet.
+    doubted: BTreeMap<Reference, Problem>,
     /// Pods that are in force by their names, with their uids.
     named: BTreeMap<Key, (Place, PodUid)>,
     /// The same by uid, of which each may have one: mostly there is one pod for each.
@@ -202,9 +209,9 @@ pub(crate) struct Parser {
 
 impl Parser {
     /// Reads what is in the file.
-    pub(crate) fn read(&self, bytes: &[u8], moved: bool) -> Parsed {
-        let (version, problems) = file::read(&self.path, self.node.as_deref(), bytes);
-        Parsed { version, moved, problems }
+    pub(crate) fn read(&self, bytes: &[u8], origin: Origin) -> Parsed {
+        let (version, problems) = file::read(&self.path, self.node.as_deref(), bytes, origin);
+        Parsed { version, problems }
     }
 }
 
@@ -213,7 +220,6 @@ impl Parser {
 pub(crate) struct Parsed {
     /// Nothing if it cannot be used.
     version: Option<Version>,
-    moved: bool,
     problems: Vec<Problem>,
 }
 
@@ -221,10 +227,12 @@ pub(crate) struct Parsed {
 #[derive(Default)]
 struct Changes {
     objects: Vec<Object>,
-    pods: Vec<(Key, Packed)>,
-    pods_gone: Vec<(PodUid, Key, Departed)>,
+    pods: Vec<Packed>,
+    pods_gone: Vec<(PodUid, Departed)>,
     pods_held: Vec<(PodUid, Holding)>,
-    objects_gone: Vec<Reference>,
+    objects_gone: Vec<(Reference, Option<Arc<str>>)>,
+    /// Pods in whose place their file has others, on purpose.
+    replaced: BTreeSet<PodUid>,
     /// Uids that may be another pod's than before.
     uids: BTreeSet<PodUid>,
 }
@@ -243,6 +251,7 @@ impl Ledger {
             claims: BTreeMap::new(),
             touched: BTreeSet::new(),
             rewritten: BTreeMap::new(),
+            doubted: BTreeMap::new(),
             count: 0,
             named: BTreeMap::new(),
             bearers: BTreeMap::new(),
@@ -263,9 +272,9 @@ impl Ledger {
         }
     }
 
-    /// This is in the file now. If it was moved there, nobody was interrupted while writing it there.
-    pub(crate) fn content(&mut self, path: &Path, bytes: &[u8], moved: bool) {
-        let parsed = self.parser(path).read(bytes, moved);
+    /// This is in the file now.
+    pub(crate) fn content(&mut self, path: &Path, bytes: &[u8], origin: Origin) {
+        let parsed = self.parser(path).read(bytes, origin);
         self.parsed(path, parsed);
     }
 
@@ -283,23 +292,29 @@ impl Ledger {
 
     /// This was read of what is in the file now.
     pub(crate) fn parsed(&mut self, path: &Path, parsed: Parsed) {
-        let Parsed { version, moved, problems } = parsed;
+        let Parsed { version, problems } = parsed;
         match version {
-            Some(version) => self.offer(path, Refused { version, moved, problems }),
+            Some(mut version) => {
+                // To move a file that was refused for what it lacks does not make it whole.
+                let refused = self.refused.iter().filter_map(|it| self.files.get(it)?.refused.as_ref());
+                let is_refused = refused.into_iter().any(|it| it.version.origin.is_of(&version.origin));
+                version.origin.moved &= !is_refused;
+                self.offer(path, Refused { version, problems });
+            }
             None => _ = self.trouble(path, problems),
         }
     }
 
     /// Takes a version of a file, unless there is something against that.
     fn offer(&mut self, path: &Path, offered: Refused) {
-        let Refused { version, moved, problems } = offered;
-        let lacking = match self.lacking(path, &version, moved) {
+        let Refused { version, problems } = offered;
+        let lacking = match self.lacking(path, &version) {
             Ok(lacking) => lacking,
             Err(objection) => {
                 let told = problems.iter().cloned().chain([*objection]).collect();
                 let path = self.trouble(path, told);
                 if let Some(file) = self.files.get_mut(&path) {
-                    file.refused = Some(Box::new(Refused { version, moved, problems }));
+                    file.refused = Some(Box::new(Refused { version, problems }));
                     self.refused.insert(path);
                 }
                 return;
@@ -324,7 +339,7 @@ impl Ledger {
 
     /// What a version of a file lacks that the good one has, and that perhaps nobody took away; or why it may not be what
     /// somebody means at all (I-1).
-    fn lacking(&self, path: &Path, version: &Version, moved: bool) -> Result<Vec<Key>, Box<Problem>> {
+    fn lacking(&self, path: &Path, version: &Version) -> Result<Vec<Key>, Box<Problem>> {
         let good = self.files.get(path).and_then(|it| it.good.as_ref());
         let kept = if good.is_some() { "; its last good version stays in force" } else { "" };
         let problem = |line, object, message| {
@@ -332,34 +347,48 @@ impl Ledger {
         };
         if version.ending.is_blank {
             let nothing = "it says nothing, as files do whose writer was interrupted or found the disk full";
-            let meant = "if that is meant, remove it, or write `{apiVersion: v1, kind: List, items: []}`";
+            let meant = "if that is meant, write `{apiVersion: v1, kind: List, items: []}`, or remove it";
             return problem(None, None, format!("{nothing}{kept}; {meant}"));
         }
         let Some(good) = good else { return Ok(Vec::new()) };
-        let here: BTreeSet<&Key> = version.items.iter().map(|it| &it.key).chain(&version.elsewhere).collect();
-        let elsewhere = |key: &Key| self.claims.get(key).is_some_and(|it| it.places().any(|it| *it.file != *path));
-        // Of a pod of another node nothing is in force that could be lost.
-        let before = good.items.iter().map(|it| &it.key).filter(|it| !matches!(it, Key::Elsewhere(_)));
-        let missing: Vec<&Key> = before.filter(|it| !here.contains(it) && !elsewhere(it)).collect();
+        // The first of a name is the one that counts.
+        let now: BTreeMap<&Key, &Item> = version.items.iter().rev().map(|it| (&it.key, it)).collect();
+        let elsewhere: BTreeSet<&Key> = version.elsewhere.iter().collect();
+        let before = good.items.iter().filter(|it| !matches!(it.key, Key::Elsewhere(_)));
+        let missing = before.clone().filter(|it| !now.contains_key(&it.key) && !self.is_kept_beside(path, it));
+        // Of a pod that is another node's by now nothing is lost.
+        let missing: Vec<&Key> = missing.map(|it| &it.key).collect();
+        let gone: Vec<&Key> = missing.iter().copied().filter(|it| !elsewhere.contains(it)).collect();
         let other = version.others.iter().find(|(it, _)| !good.others.iter().any(|(other, _)| other == it));
-        if let (Some(first), Some((other, line))) = (missing.first(), other) {
+        if let (Some(first), Some((other, line))) = (gone.first(), other) {
             let text = format!("{first} is not here any more, and this, which is not read, is here in its place");
             let meant = format!("if that is meant, take {first} out of the file first");
             return problem(Some(*line), Some(other.to_string()), format!("{text}{kept}; {meant}"));
         }
-        if moved {
+        if let Some((it, lost)) = version.misspelt(good, &gone) {
+            let text = format!("{}: there is no such field, and {lost} is not here any more", it.field);
+            let meant = format!("did you mean {}? If not, take the field out", it.nearest);
+            return problem(Some(it.line), Some(it.key.to_string()), format!("{text}{kept}; {meant}"));
+        }
+        if version.origin.moved {
             return Ok(Vec::new());
         }
-        match version.end(good) {
-            End::Said => return Ok(Vec::new()),
-            End::AsBefore => return Ok(missing.into_iter().cloned().collect()),
-            End::Unknown => {}
+        if !version.origin.is_at(&good.origin) {
+            let less = || before.clone().find_map(|then| now.get(&then.key)?.lost(then, Cut::BetweenLines));
+            let Some(lost) = missing.first().map(ToString::to_string).or_else(less) else { return Ok(Vec::new()) };
+            let text = format!("another file system is there than before, and its file lacks {lost}, or has another");
+            let meant = "put back what was there; if this is meant, move the file into place (mv) once more";
+            return problem(None, None, format!("{text}{kept}; {meant}"));
         }
-        let lost = match (missing.as_slice(), version.lost(good)) {
-            ([], None) => return Ok(Vec::new()),
-            ([], Some(lost)) => lost,
-            ([one], _) => one.to_string(),
-            ([one, rest @ ..], _) => format!("{one} and {} more", rest.len()),
+        let lost = match (version.end(good), gone.as_slice(), version.lost(good)) {
+            (End::Said, ..) => return Ok(Vec::new()),
+            (End::AsBefore, ..) | (End::Unknown, [], None) => {
+                let replaced = before.filter(|then| now.get(&then.key).is_some_and(|it| it.replaces(then)));
+                return Ok(gone.iter().copied().chain(replaced.map(|it| &it.key)).cloned().collect());
+            }
+            (End::Unknown, [], Some(lost)) => lost,
+            (End::Unknown, [one], _) => one.to_string(),
+            (End::Unknown, [one, rest @ ..], _) => format!("{one} and {} more", rest.len()),
         };
         let text = format!("it ends without {lost}, perhaps because its writer was interrupted");
         let meant =
@@ -367,11 +396,22 @@ impl Ledger {
         problem(None, None, format!("{text}{kept}; {meant}"))
     }
 
+    /// Whether another file has an object of this one, with all that would go with it.
+    fn is_kept_beside(&self, path: &Path, item: &Item) -> bool {
+        self.beside(path, item).any(|it| it.keeps(item))
+    }
+
+    /// What other files say that an object is.
+    fn beside<'a>(&'a self, path: &'a Path, item: &Item) -> impl Iterator<Item = &'a Item> {
+        let places = self.claims.get(&item.key).into_iter().flat_map(|it| it.places());
+        places.filter(move |it| *it.file != *path).filter_map(|it| self.item(it))
+    }
+
     /// Offers again what was refused for what other files have meanwhile.
     fn reconsider(&mut self) {
         for path in self.refused.clone() {
             let Some(refused) = self.files.get_mut(&path).and_then(|it| it.refused.take()) else { continue };
-            if self.lacking(&path, &refused.version, refused.moved).is_ok() {
+            if self.lacking(&path, &refused.version).is_ok() {
                 self.offer(&path, *refused);
             } else if let Some(file) = self.files.get_mut(&path) {
                 file.refused = Some(refused);
@@ -408,6 +448,18 @@ impl Ledger {
 
     /// The file is gone.
     pub(crate) fn gone(&mut self, path: &Path) {
+        let unused = self.files.get(path).filter(|it| it.unused_since.is_some()).and_then(|it| it.good.as_ref());
+        if let Some(good) = unused {
+            // What it would have said is not known, so nobody took away what the good version said (I-1).
+            let is_cut =
+                |it: &Item| self.beside(path, it).any(|other| other.is_same_pod(it)) && !self.is_kept_beside(path, it);
+            if good.items.iter().any(is_cut) {
+                let less = "it vanished while it had an error, and another file has less of a pod that was in it";
+                return self.unreadable(path, &format!("{less}: put it back; if this is meant, start anew"));
+            }
+            let text: Arc<str> = format!("{} had an error when it vanished", self.shown(path)).into();
+            self.rewritten.extend(good.items.iter().map(|it| (it.key.clone(), text.clone())));
+        }
         let Some((path, file)) = self.files.remove_entry(path) else { return };
         self.unread.remove(&path);
         self.refused.remove(&path);
@@ -472,23 +524,23 @@ impl Ledger {
         // they name, so objects go last.
         changes.objects.sort_by_key(|it| !matches!(it, Object::Node(_)));
         let mut gives: Vec<Give> = changes.objects.into_iter().map(Give::Object).collect();
-        let come: BTreeSet<&Key> = changes.pods.iter().map(|(key, _)| key).collect();
         let conflict =
             |(uid, holding): &(PodUid, Holding)| matches!(holding, Holding::Conflict(_)).then(|| uid.clone());
         let kept: BTreeSet<PodUid> = changes.pods_held.iter().filter_map(conflict).collect();
         changes.pods_gone.retain(|(uid, ..)| !kept.contains(uid));
-        let gone = changes.pods_gone.into_iter().map(|(uid, key, departed)| match come.contains(&key) {
+        let replaced = changes.replaced;
+        let gone = changes.pods_gone.into_iter().map(|(uid, departed)| match replaced.contains(&uid) {
             true => Give::PodReplaced(uid),
             false => Give::PodGone(uid, departed),
         });
         let gone: Vec<Give> = gone.collect();
-        let pods = changes.pods.into_iter().filter_map(|(_, packed)| Some(Give::Pod(packed.open()?, packed)));
+        let pods = changes.pods.into_iter().filter_map(|packed| Some(Give::Pod(packed.open()?, packed)));
         gives.extend(pods);
         self.close();
         gives.extend(gone);
         let held = changes.pods_held.into_iter().filter(|(uid, _)| !self.pods.contains_key(uid));
         gives.extend(held.map(|(uid, holding)| Give::PodHeld(uid, holding)));
-        gives.extend(changes.objects_gone.into_iter().map(Give::ObjectGone));
+        gives.extend(changes.objects_gone.into_iter().map(|(reference, doubt)| Give::ObjectGone(reference, doubt)));
         if !self.complete && self.unread.is_empty() {
             self.complete = true;
             gives.push(Give::Complete);
@@ -509,15 +561,21 @@ impl Ledger {
             gives.push(Give::Doubt(doubt.as_ref().map(text)));
             self.doubt = doubt;
         }
-        let problems_changed = std::mem::take(&mut self.problems_changed);
-        if problems_changed {
-            summary.problems = self.problems();
-        }
+        let problems_changed = self.tell_problems(summary);
         let changed = problems_changed || !gives.is_empty() || summary.files != self.files.len();
         summary.files = self.files.len();
         summary.objects = self.objects.len();
         summary.complete = self.complete;
         (gives, changed)
+    }
+
+    /// Brings the problems in the summary up to date; `true` if they are others.
+    pub(crate) fn tell_problems(&mut self, summary: &mut Summary) -> bool {
+        let changed = std::mem::take(&mut self.problems_changed);
+        if changed {
+            summary.problems = self.problems();
+        }
+        changed
     }
 
     /// Who was in force before the start; to be told before anything is settled.
@@ -564,7 +622,8 @@ impl Ledger {
             self.awaited.insert(key);
             return;
         }
-        let winner = self.claims.get_mut(&key).and_then(|it| it.settle(recalled));
+        let same = self.same_elsewhere(&key);
+        let winner = self.claims.get_mut(&key).and_then(|it| it.settle(same.as_ref(), recalled));
         let mut conflicts = Vec::new();
         match &winner {
             None => _ = self.claims.remove(&key),
@@ -580,6 +639,7 @@ impl Ledger {
         let value = winner.as_ref().and_then(|it| self.item(it)).map(|it| it.value.clone());
         match (&key, value, winner) {
             (Key::Object(reference), Some(Value::Object(object)), _) => {
+                self.problems_changed |= self.doubted.remove(reference).is_some();
                 if self.objects.get(reference) != Some(&object) {
                     self.objects.insert(reference.clone(), object.clone());
                     changes.objects.push(object);
@@ -587,7 +647,15 @@ impl Ledger {
             }
             (Key::Object(reference), _, _) => {
                 if self.objects.remove(reference).is_some() {
-                    changes.objects_gone.push(reference.clone());
+                    let doubt = self.rewritten.get(&key).cloned();
+                    if let Some(text) = &doubt {
+                        let message = format!("{text}; it stays for orphan-delay");
+                        let (path, object) = (self.shown(Path::new("")), Some(key.to_string()));
+                        let problem = Problem { severity: Severity::Warning, path, line: None, object, message };
+                        self.doubted.insert(reference.clone(), problem);
+                        self.problems_changed = true;
+                    }
+                    changes.objects_gone.push((reference.clone(), doubt));
                 }
             }
             (Key::Elsewhere(uid), value, _) => {
@@ -603,6 +671,27 @@ impl Ledger {
             (Key::Pod(_), Some(Value::Pod(uid, _)), Some(place)) => self.bear(key, Some((place, uid)), changes),
             (Key::Pod(_), _, _) => self.bear(key, None, changes),
         }
+    }
+
+    /// Where the same is said as what is in force, if the file that said so does not say it any more: it was renamed.
+    fn same_elsewhere(&self, key: &Key) -> Option<Place> {
+        let claim = self.claims.get(key).filter(|it| it.is_left())?;
+        let value = match key {
+            Key::Object(reference) => Value::Object(self.objects.get(reference)?.clone()),
+            Key::Pod(_) => {
+                let (_, uid) = self.named.get(key)?;
+                Value::Pod(uid.clone(), self.pods.get(uid)?.pod.clone())
+            }
+            Key::Elsewhere(_) => return None,
+        };
+        let before = Item { key: key.clone(), line: 0, value };
+        let place = |is_same: &dyn Fn(&Item) -> bool| claim.places().find(|it| self.item(it).is_some_and(is_same));
+        place(&|it| it.value == before.value).or_else(|| place(&|it| it.keeps(&before))).cloned()
+    }
+
+    /// An object that was doubted to be gone is.
+    pub(crate) fn believe(&mut self, reference: &Reference) {
+        self.problems_changed |= self.doubted.remove(reference).is_some();
     }
 
     /// Which of several pods of a name is meant cannot be told, and of one that is not in force there may be data here.
@@ -633,7 +722,11 @@ impl Ledger {
 
     /// A pod of this name has this uid now, or there is none any more.
     fn bear(&mut self, key: Key, now: Option<(Place, PodUid)>, changes: &mut Changes) {
-        if let Some((_, uid)) = self.named.remove(&key) {
+        if let Some((place, uid)) = self.named.remove(&key) {
+            let same_file = now.as_ref().is_some_and(|(it, now)| it.file == place.file && *now != uid);
+            if same_file && !self.rewritten.contains_key(&key) {
+                changes.replaced.insert(uid.clone());
+            }
             if let Some(bearers) = self.bearers.get_mut(&uid) {
                 bearers.retain(|it| *it != key);
             }
@@ -684,7 +777,7 @@ impl Ledger {
                 summary.add_pod(key.name(), &uid, &file);
                 let since = before.as_ref().map_or(self.count, |it| it.since);
                 if before.is_none_or(|it| it.pod != pod) {
-                    changes.pods.push((key.clone(), pod.clone()));
+                    changes.pods.push(pod.clone());
                 }
                 self.pods.insert(uid, Given { key, pod, since });
             }
@@ -693,7 +786,7 @@ impl Ledger {
                 Some(text) => changes.pods_held.push((uid, Holding::OtherNode(text.clone()))),
                 None => changes.pods_gone.extend(before.map(|Given { key, since, .. }| {
                     let rewritten = self.rewritten.get(&key).cloned();
-                    (uid, key, Departed { since, rewritten })
+                    (uid, Departed { since, rewritten })
                 })),
             },
         }
@@ -740,7 +833,7 @@ impl Ledger {
     fn problems(&self) -> Vec<Problem> {
         let files = self.troubled.iter().filter_map(|it| self.files.get(it)).flat_map(|it| &it.problems);
         let conflicts = self.conflicts.values().chain(self.uid_conflicts.values()).flatten();
-        let mut problems: Vec<Problem> = files.chain(conflicts).cloned().collect();
+        let mut problems: Vec<Problem> = files.chain(conflicts).chain(self.doubted.values()).cloned().collect();
         sort(&mut problems);
         problems
     }

@@ -14,6 +14,8 @@ use windlass::{
 use windlass_core::ids::PodUid;
 use windlass_testing::{directory::Directory, namespace, wait::run};
 
+use crate::giving::Giving as _;
+
 /// What the driver is called.
 pub(crate) const NAME: &str = "scripted.example.com";
 

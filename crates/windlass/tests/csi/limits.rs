@@ -11,8 +11,8 @@ use windlass_core::{ids::PodUid, reason::Code};
 use windlass_testing::{scripted::Fault, wait::run};
 
 use crate::{
-    giving::Giving as _,
     driver::Driver,
+    giving::Giving as _,
     host::{Host, NAME, bring_up, give_as, of, pod, pod_as, settle, take_down, uid},
 };
 

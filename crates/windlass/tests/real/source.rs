@@ -63,6 +63,8 @@ fn volumes_follow_the_manifests_of_a_directory(case: &Case) {
     let mut summary = source.summary();
     run(summary.wait_for(|it| !it.problems.is_empty())).unwrap();
     assert_eq!(run(node.volumes(&web)).unwrap().len(), 2);
+    case.file("manifests/pods/web.yaml", &pod("web"));
+    run(summary.wait_for(|it| it.problems.is_empty())).unwrap();
 
     std::fs::remove_file(case.path("manifests/pods/web.yaml")).unwrap();
     run(node.gone(&web)).unwrap();

@@ -88,7 +88,7 @@ impl Case {
                 let held = self.held.drain(..).filter(|_| doubt.is_none());
                 return held.for_each(|it| _ = self.world.remove(&it));
             }
-            Give::ObjectGone(reference) => (reference.name().to_owned(), false),
+            Give::ObjectGone(reference, _) => (reference.name().to_owned(), false),
             Give::Complete => ("complete".into(), true),
             Give::BrokenOff(text) => panic!("{text}"),
         };
@@ -225,13 +225,14 @@ fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
         summary: watch::Sender::default(),
         sink: sink.clone(),
         grace,
+        orphan_delay: grace,
         leaving: Vec::new(),
         aside: Aside::new(WatchedFiles::begin(Path::new("/"), choice(grace)).unwrap().handle(), sink),
     };
     let content = |path: &str, pods: &[&str]| Change::Content {
         path: path.into(),
         bytes: pods.iter().map(|it| pod(it)).collect::<String>().into_bytes(),
-        moved: true,
+        origin: Origin { moved: true, ..Origin::default() },
     };
     let gone = |path: &str, since| Change::Gone { path: path.into(), since };
     let uids = |gives: Vec<Give>| -> Vec<String> {
@@ -264,7 +265,8 @@ fn nothing_goes_while_there_is_a_file_of_which_nothing_is_known() {
     case.summary_until(|it| it.pods.is_empty());
     case.write("d.yaml", &pod("d"));
     case.until(&["a", "b", "d", "complete"]);
-    while case.held.len() < 2 {
+    // What had an error when it was renamed may name it still.
+    while case.held.is_empty() || !case.history.iter().any(|it| it.starts_with("=b: ")) {
         let give = case.given.recv_timeout(LONG).unwrap();
         case.take(give);
     }

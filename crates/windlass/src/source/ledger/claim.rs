@@ -41,11 +41,19 @@ impl Claim {
         self.holder.as_deref()
     }
 
-    /// The place that is in force: in the file that was, else in the one that was before the start, else in the first.
-    pub(super) fn settle(&mut self, recalled: Option<&Path>) -> Option<Place> {
+    /// Whether the file that was in force does not define it any more, though others do.
+    pub(super) fn is_left(&self) -> bool {
+        self.holder.is_some()
+            && !self.places.is_empty()
+            && !self.places.iter().any(|it| Some(&it.file) == self.holder.as_ref())
+    }
+
+    /// The place that is in force: in the file that was, else where the same is said, else in the file that was before the
+    /// start, else in the first.
+    pub(super) fn settle(&mut self, same: Option<&Place>, recalled: Option<&Path>) -> Option<Place> {
         let before = self.holder.as_deref().or(recalled);
         let held = self.places.iter().find(|it| Some(&*it.file) == before);
-        let winner = held.or(self.places.first()).cloned();
+        let winner = held.or(same).or(self.places.first()).cloned();
         self.holder = winner.as_ref().map(|it| it.file.clone());
         winner
     }

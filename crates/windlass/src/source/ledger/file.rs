@@ -1,8 +1,9 @@
 //! One file of manifests: bytes become items, or problems that keep it from coming into force.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use windlass_core::ids::PodUid;
+use windlass_linux::watched_files::Origin;
 
 use super::{
     Key,
@@ -18,6 +19,9 @@ use crate::{
 
 /// More is not told of one object: whoever wrote it looks at the first, and each takes time to find the line of.
 const FINDINGS_MAX: usize = 100;
+
+/// More fields that are misspelt are not looked at: whoever wrote that many sees what is said of the first.
+const MISSPELT_MAX: usize = 100;
 
 /// A file, or a directory that cannot be read.
 #[derive(Debug, Default)]
@@ -40,16 +44,28 @@ pub(super) struct Version {
     pub(super) elsewhere: Vec<Key>,
     /// What is not read, and the lines of that.
     pub(super) others: Vec<(Box<str>, u64)>,
+    /// Fields that are not there, and nearly are.
+    pub(super) misspelt: Vec<Misspelt>,
     /// What the last document is.
     last: Box<str>,
     pub(super) ending: Ending,
+    /// Where it was read.
+    pub(super) origin: Origin,
+}
+
+/// A field that is not there, of an object, and its name if it was meant to be another.
+#[derive(Debug)]
+pub(super) struct Misspelt {
+    pub(super) key: Key,
+    pub(super) line: u64,
+    pub(super) field: String,
+    pub(super) nearest: String,
 }
 
 /// A version that does not come into force unless what it lacks is found elsewhere.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) version: Version,
-    pub(super) moved: bool,
     pub(super) problems: Vec<Problem>,
 }
 
@@ -82,20 +98,28 @@ impl Version {
     /// What the last object of this version lacks that it had before: only that one can have been cut.
     pub(super) fn lost(&self, before: &Self) -> Option<String> {
         let item = self.items.last().filter(|it| *it.key.to_string() == *self.last)?;
-        let then = before.items.iter().find(|it| it.key == item.key)?;
-        let secret = matches!(&item.value, Value::Object(Object::Secret(_)));
+        let then = before.item(&item.key)?;
         // Bytes have no lines, however many lines they are written in.
-        let cut = if self.ending.is_line && !secret { Cut::BetweenLines } else { Cut::Anywhere };
-        let field = match (&then.value, &item.value) {
-            (then, now) if then == now => return None,
-            // A cut may have taken the uid away, and then it is another pod.
-            (Value::Pod(then, _), Value::Pod(now, _)) if then != now => ".metadata.uid".into(),
-            (then, now) => loss::lost(&then.tree(), &now.tree(), cut)?,
-        };
-        let field = field.trim_start_matches('.');
-        Some(match secret {
-            true => format!("something of {}", item.key),
-            false => format!("{field} of {}", item.key),
+        let cut = if self.ending.is_line && !item.is_secret() { Cut::BetweenLines } else { Cut::Anywhere };
+        item.lost(then, cut)
+    }
+
+    /// The first object that is called so.
+    fn item(&self, key: &Key) -> Option<&Item> {
+        self.items.iter().find(|it| it.key == *key)
+    }
+
+    /// A field that was not misspelt before and seems to be now, and what is lost with it; `gone` are objects that are.
+    pub(super) fn misspelt<'a>(&'a self, before: &Self, gone: &[&Key]) -> Option<(&'a Misspelt, String)> {
+        let was_there: BTreeSet<(&Key, &str)> = before.misspelt.iter().map(|it| (&it.key, &*it.field)).collect();
+        let new = self.misspelt.iter().filter(|it| !was_there.contains(&(&it.key, &*it.field)));
+        new.take(MISSPELT_MAX).find_map(|it| {
+            let lost = match (self.item(&it.key), before.item(&it.key)) {
+                (Some(now), Some(then)) => now.lost(then, Cut::BetweenLines),
+                // Its name or namespace may be what is misspelt.
+                _ => gone.first().map(ToString::to_string),
+            };
+            Some((it, lost?))
         })
     }
 }
@@ -106,6 +130,50 @@ pub(super) struct Item {
     pub(super) key: Key,
     pub(super) line: u64,
     pub(super) value: Value,
+}
+
+impl Item {
+    fn is_secret(&self) -> bool {
+        matches!(&self.value, Value::Object(Object::Secret(_)))
+    }
+
+    /// Whether both are pods of one uid.
+    pub(super) fn is_same_pod(&self, other: &Self) -> bool {
+        matches!((&self.value, &other.value), (Value::Pod(now, _), Value::Pod(then, _)) if now == then)
+    }
+
+    /// Whether both are pods, and not the same one.
+    pub(super) fn replaces(&self, other: &Self) -> bool {
+        matches!((&self.value, &other.value), (Value::Pod(now, _), Value::Pod(then, _)) if now != then)
+    }
+
+    /// What this lacks that it had before.
+    pub(super) fn lost(&self, before: &Self, cut: Cut) -> Option<String> {
+        let field = match (&before.value, &self.value) {
+            (then, now) if then == now => return None,
+            // A cut may have taken the uid away, and then it is another pod.
+            _ if self.replaces(before) => ".metadata.uid".into(),
+            (then, now) => loss::lost(&then.tree(), &now.tree(), cut)?,
+        };
+        let field = field.trim_start_matches('.');
+        Some(match self.is_secret() {
+            true => format!("something of {}", self.key),
+            false => format!("{field} of {}", self.key),
+        })
+    }
+
+    /// Whether this is the same object, and nothing goes if it takes the place of the other: of a pod, no volume.
+    pub(super) fn keeps(&self, other: &Self) -> bool {
+        match (&other.value, &self.value) {
+            (then, now) if then == now => true,
+            _ if self.replaces(other) => false,
+            (then @ Value::Pod(..), now) => {
+                let volumes = |it: &Value| it.tree()["spec"]["volumes"].take();
+                loss::lost(&volumes(then), &volumes(now), Cut::Anywhere).is_none()
+            }
+            (then, now) => loss::lost(&then.tree(), &now.tree(), Cut::Anywhere).is_none(),
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -137,7 +205,7 @@ impl Value {
 }
 
 /// Reads a file that is called `path`, for this node. Without a version it cannot come into force. Its pods are left open.
-pub(super) fn read(path: &str, node: Option<&str>, bytes: &[u8]) -> (Option<Version>, Vec<Problem>) {
+pub(super) fn read(path: &str, node: Option<&str>, bytes: &[u8], origin: Origin) -> (Option<Version>, Vec<Problem>) {
     let problem = |severity, line, object, message| {
         let path = path.into();
         Problem { severity, path, line: Some(line), object, message }
@@ -149,7 +217,7 @@ pub(super) fn read(path: &str, node: Option<&str>, bytes: &[u8]) -> (Option<Vers
             return (None, vec![problem(Severity::Error, error.line, error.kind, message)]);
         }
     };
-    let (mut version, mut problems) = (Version { ending, ..Version::default() }, Vec::new());
+    let (mut version, mut problems) = (Version { ending, origin, ..Version::default() }, Vec::new());
     for mut written in documents {
         if let Document::Other(other) = &written.document {
             let object = format!("{} {}", other.kind, other.name.as_deref().unwrap_or("without a name"));
@@ -171,12 +239,16 @@ pub(super) fn read(path: &str, node: Option<&str>, bytes: &[u8]) -> (Option<Vers
             manifest::give_uid(pod);
         }
         let findings = validate::written(&written);
-        let Written { document, line, shape, .. } = written;
+        let Written { document, line, shape, unknown, .. } = written;
         let other_node = node.and_then(|node| elsewhere(&document, node));
         let Some(item) = item(document, line) else { continue };
         let object = item.key.to_string();
         version.last = object.clone().into();
         let line_of = |field: &str| shape.line_of(field).unwrap_or(line);
+        version.misspelt.extend(unknown.into_iter().filter_map(|it| {
+            let (line, key) = (line_of(&it.field), item.key.clone());
+            Some(Misspelt { key, line, nearest: it.nearest?.to_string(), field: it.field })
+        }));
         for finding in first(findings) {
             let message = format!("{}: {}", finding.field, finding.text);
             problems.push(problem(finding.severity, line_of(&finding.field), Some(object.clone()), message));
