@@ -154,6 +154,12 @@ impl World {
 
     /// A call does what it does, whoever waits for it.
     pub(crate) fn call_finishes(&mut self, id: CallId) {
+        if self.calls.get(&id).is_some_and(|it| self.will_be_announced(it))
+            && let Some(call) = self.calls.get(&id)
+            && self.announce(call.operation.id)
+        {
+            return;
+        }
         let Some(call) = self.calls.get_mut(&id) else {
             return;
         };
@@ -164,6 +170,19 @@ impl World {
             self.forget_call_if_over(id);
             self.dies_at(Edge::CallDone(call.operation.id));
         }
+    }
+
+    /// Is this a mount of a new file system by the process itself? It is named before it is made.
+    fn will_be_announced(&self, call: &Call) -> bool {
+        let Some((plan, place)) = self.setting.volume(call.operation.volume()).zip(call.place.as_ref()) else {
+            return false;
+        };
+        let is_mounted = || self.kernel.seen(place).is_some_and(|it| fits(plan, call.operation.volume(), &it));
+        call.driver.is_none()
+            && call.at_work
+            && call.operation.action.kind() == Kind::Publish
+            && (plan.medium, call.effect) == (Medium::Memory, Effect::Whole)
+            && !is_mounted()
     }
 
     /// A call answers, if somebody still waits for it.

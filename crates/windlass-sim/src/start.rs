@@ -211,7 +211,7 @@ impl World {
             self.faults.add(Fault::KillIdle);
         }
         for flight in process.flights.values() {
-            self.faults.add(flight.next.kill());
+            self.faults.add(flight.kill());
         }
         self.drop_local_calls();
         // What is reported must cover what is here while nobody can report anything (I-3).
@@ -259,10 +259,14 @@ impl World {
         self.process_dies();
         let mut rng = self.luck(&[53, self.boot]);
         self.disk.lose_power(&mut rng, &mut self.faults);
-        // What was written into directories was not synced either.
-        for place in self.kernel.directories() {
+        // Directories may be gone, and what was written into those that are not was not synced either.
+        let directories: Vec<Place> = self.kernel.directories().cloned().collect();
+        for place in directories {
+            if !self.disk.has_directory(&place) {
+                self.kernel.unmount_all(&place);
+            }
             if rng.chance(500) {
-                self.contents.remove(place);
+                self.contents.remove(&place);
             }
         }
         self.machine_starts(start);
