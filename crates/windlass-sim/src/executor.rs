@@ -120,6 +120,9 @@ impl World {
         crate::checks::operation_started(self, &operation);
         let rng = self.luck_of_try(&operation);
         let place = self.place_of(&operation);
+        if let Some(place) = &place {
+            self.made.remove(place);
+        }
         if let Some(process) = &mut self.process
             && let (Some(place), Kind::Unpublish | Kind::Unstage) = (&place, operation.action.kind())
         {
@@ -240,7 +243,8 @@ impl World {
         }
     }
 
-    fn recorded(&self, place: &Place) -> Recorded {
+    /// What is recorded of a place.
+    pub(crate) fn recorded(&self, place: &Place) -> Recorded {
         match self.disk.read(place).map(|it| &it.record) {
             None => Recorded::Nothing,
             Some(Record::Intent | Record::Leaving { .. }) => Recorded::Unproven,
@@ -337,10 +341,7 @@ impl World {
             Step::Look => return Some(self.look(flight)),
             Step::Prove(write) => match flight.made {
                 Some(proof) => {
-                    let revision = match &flight.operation.action {
-                        Action::Publish { revision, .. } => *revision,
-                        _ => 0,
-                    };
+                    let revision = content(&flight.operation);
                     self.write(flight, Record::Proven { boot: Setting::boot(self.boot), proof, revision }, write);
                 }
                 None => {
@@ -360,10 +361,16 @@ impl World {
 
     /// Executors that leave a step out; only to see that it is noticed.
     fn skips(&self, step: Step) -> bool {
-        match step {
-            Step::Intend(_) => self.sabotage == Some(Sabotage::RecordsLate),
-            _ => false,
-        }
+        let sabotage = match step {
+            Step::Intend(_) => Sabotage::RecordsLate,
+            Step::Unsettle(_) => Sabotage::NeverUnsettles,
+            Step::Retire { .. } => Sabotage::NeverRetires,
+            Step::Prove(_) => Sabotage::NeverProves,
+            Step::Restore(_) => Sabotage::NeverRestores,
+            Step::Forget => Sabotage::NeverForgets,
+            Step::Make | Step::Read | Step::Inspect | Step::Call | Step::Look | Step::End(_) => return false,
+        };
+        self.sabotage == Some(sabotage)
     }
 
     fn write(&mut self, flight: &Flight, record: Record, write: Write) {
@@ -381,6 +388,10 @@ impl World {
     }
 
     fn retire(&mut self, flight: &Flight, with_pod: bool) {
+        // An executor that forgets what is still there; only to see that it is noticed.
+        if self.sabotage == Some(Sabotage::ForgetsEarly) {
+            return self.forget(flight);
+        }
         match &flight.place {
             Some(place) => self.disk.retire(place, with_pod),
             None => self.disk.write_attached(AttachRecord { spec: flight.operation.spec.clone(), device: None }),
@@ -497,6 +508,12 @@ impl World {
             End::Refused => Outcome::Refused(trouble()),
             End::Unknown => Outcome::Unknown(trouble()),
         };
+        crate::checks::operation_ended(self, &flight, &outcome);
+        if let (Some(place), Outcome::Done(Done::Mounted(proof)), Action::Stage { .. } | Action::Publish { .. }) =
+            (&flight.place, &outcome, &flight.operation.action)
+        {
+            self.made.insert(place.clone(), (*proof, content(&flight.operation)));
+        }
         self.remember_refused_growth(&flight.operation, &outcome);
         self.remember_failure(&flight.operation, &outcome);
         self.tell(Event::OperationEnded { id: flight.operation.id, outcome });
@@ -556,6 +573,19 @@ fn done(flight: &Flight) -> Done {
         (Action::Attach, _) => Done::Attached { device: Some(device(&flight.operation)) },
         (_, Some(proof)) => Done::Mounted(proof),
         (_, None) => Done::Gone,
+    }
+}
+
+/// The content that a publish brings.
+fn content(operation: &Operation) -> u64 {
+    match &operation.action {
+        Action::Publish { revision, .. } => *revision,
+        Action::Attach
+        | Action::Stage { .. }
+        | Action::Expand { .. }
+        | Action::Unpublish { .. }
+        | Action::Unstage
+        | Action::Detach => 0,
     }
 }
 

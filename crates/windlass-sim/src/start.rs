@@ -131,7 +131,9 @@ impl World {
             .disk
             .published()
             .filter_map(|it| Some((Place::Publish(it.volume.clone(), it.pod.clone()), it.record?)));
-        let mut proven = Vec::new();
+        // What an earlier life told its engine is done is as good as recorded, and nothing has touched it since.
+        let mut proven: Vec<_> = self.made.iter().map(|(place, made)| (place.clone(), *made)).collect();
+        proven.retain(|(place, (proof, _))| self.kernel.seen(place).is_some_and(|it| proof.holds_for(&it)));
         for (place, record) in staged.chain(published) {
             if let Record::Proven { boot: in_boot, proof, revision } = &record.record
                 && *in_boot == boot
@@ -236,6 +238,7 @@ impl World {
         if let Some((pod, volume)) = self.disk.corrupt(pick, may) {
             self.faults.add(Fault::CorruptRecord);
             self.note(|| format!("the record of {volume} in pod {pod} is damaged"));
+            self.made.remove(&Place::Publish(volume.clone(), pod));
             // One that is staged is known by the name that its directory has in common with the record of the stage.
             if !self.disk.staged().any(|it| it.spec.id == volume) {
                 self.unrecognisable.insert(volume);
@@ -275,6 +278,7 @@ impl World {
     fn machine_starts(&mut self, start: Start) {
         self.boot += 1;
         self.kill = None;
+        self.made.clear();
         self.kernel.reboot();
         self.calls.clear();
         for driver in 0..self.drivers.len() {

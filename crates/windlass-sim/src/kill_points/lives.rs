@@ -69,7 +69,8 @@ pub fn lives() -> Vec<Life> {
         [(COMES, comes(0)), (10, faulty(Behavior::FinalError, 15)), refused[2].clone(), (GOES, goes(0))];
     let at_first = |it| [(0, troubled(it)), (COMES, comes(0)), (GOES, goes(0))];
     let at_last = [(COMES, comes(0)), (35, troubled(LocalTrouble::Unknown)), (GOES, goes(0))];
-    let comes_back = [(COMES, comes(0)), (MEANWHILE, goes(0)), (21, comes(0)), (GOES, goes(0))];
+    // It is back before the process is, whenever that was killed.
+    let comes_back = [(COMES, comes(0)), (MEANWHILE, goes(0)), (21, comes(0)), (60, goes(0))];
     let stays = [(COMES, comes(0)), (MEANWHILE, Stimulus::DriverRestarts { driver: 0 })];
     vec![
         life("by controller, staged", BY_CONTROLLER, &comes_and_goes),
