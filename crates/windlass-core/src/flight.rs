@@ -122,6 +122,9 @@ pub enum How {
 pub enum Survives {
     /// The end of the process.
     Crash,
+    /// The same; and after the end of the machine it is as it was before, or whole. For what takes the place of a record that
+    /// had to outlive the machine, and alone tells that something may be there: torn it would tell nothing.
+    CrashWhole,
     /// The end of the machine.
     PowerLoss,
 }
@@ -221,7 +224,7 @@ impl Flight {
     /// middle of [`Step::Call`]. A death between the mount and its proof then leaves a record that says which mount is ours,
     /// and no other is taken for it (I-4).
     pub fn announces(&mut self) -> Write {
-        let write = Write { how: self.how(), survives: Survives::Crash };
+        let write = self.write(self.how());
         self.written = Some(write.how);
         write
     }
@@ -251,8 +254,7 @@ impl Flight {
                 Kind::Expand => Step::End(End::Done),
                 Kind::Unpublish | Kind::Unstage | Kind::Detach => Step::Forget,
             },
-            // Not synced: proof holds for this boot alone, and is lost with it.
-            Step::Look => Step::Prove(Write { how: self.how(), survives: Survives::Crash }),
+            Step::Look => Step::Prove(self.write(self.how())),
             Step::Prove(_) => Step::End(End::Done),
             Step::Restore(_) => Step::End(End::Refused),
             Step::Forget if self.makes() => Step::End(End::Refused),
@@ -284,7 +286,7 @@ impl Flight {
     /// The call failed and left nothing behind: neither does this flight.
     fn nothing_changed(&self) -> Step {
         match self.recorded {
-            Recorded::Proven if self.is_in_use() => Step::Restore(Write { how: How::Anew, survives: Survives::Crash }),
+            Recorded::Proven if self.is_in_use() => Step::Restore(self.write(How::Anew)),
             Recorded::Nothing if self.written.is_some() => Step::Forget,
             // What was recorded stands for what may be there since then.
             Recorded::Nothing | Recorded::Unproven | Recorded::Stale | Recorded::Proven => Step::End(End::Refused),
@@ -301,7 +303,7 @@ impl Flight {
     /// The first step that changes anything.
     fn beginning(&self) -> Step {
         match self.kind {
-            Kind::Publish if self.is_in_use() => Step::Unsettle(Write { how: How::Anew, survives: Survives::Crash }),
+            Kind::Publish if self.is_in_use() => Step::Unsettle(self.write(How::Anew)),
             // Its directory tells of it, and no record says anything that is about to become untrue.
             Kind::Publish
                 if self.trace != Trace::Record && matches!(self.recorded, Recorded::Nothing | Recorded::Unproven) =>
@@ -320,6 +322,15 @@ impl Flight {
             Kind::Expand => Step::Call,
             Kind::Unpublish | Kind::Unstage | Kind::Detach => Step::Retire { with_pod: self.with_pod },
         }
+    }
+
+    /// A record that need not outlive the machine itself: proof holds for this boot alone, and is lost with it.
+    fn write(&self, how: How) -> Write {
+        let survives = match (how, self.trace) {
+            (How::Added | How::Anew, Trace::Record) => Survives::CrashWhole,
+            (How::First, _) | (_, Trace::Nothing | Trace::Directory) => Survives::Crash,
+        };
+        Write { how, survives }
     }
 
     /// How the record is written once the call is under way.
@@ -391,10 +402,10 @@ mod tests {
         let done = succeeds(&first, Trace::Nothing, Recorded::Nothing);
         assert_eq!(done, ".., call, look, prove Anew Crash, Done");
         let done = succeeds(&first, Trace::Record, Recorded::Nothing);
-        assert_eq!(done, ".., intend First PowerLoss, call, look, prove Added Crash, Done");
+        assert_eq!(done, ".., intend First PowerLoss, call, look, prove Added CrashWhole, Done");
         let stage = Action::Stage { after: Earlier::Nothing, label: None };
         let done = succeeds(&stage, Trace::Record, Recorded::Unproven);
-        assert_eq!(done, ".., intend Anew PowerLoss, call, look, prove Anew Crash, Done");
+        assert_eq!(done, ".., intend Anew PowerLoss, call, look, prove Anew CrashWhole, Done");
         let done = succeeds(&Action::Attach, Trace::Record, Recorded::Nothing);
         assert_eq!(done, ".., intend Anew PowerLoss, call, prove Anew PowerLoss, Done");
     }
@@ -414,6 +425,15 @@ mod tests {
         assert_eq!(done, ".., unsettle Anew Crash, call, look, prove Anew Crash, Done");
         let refused = steps(&refresh, Trace::Directory, Recorded::Proven, "call", Left::Nothing);
         assert_eq!(refused, ".., unsettle Anew Crash, call, restore Anew Crash, Refused");
+    }
+
+    #[test]
+    fn what_alone_tells_of_a_volume_is_never_replaced_by_something_that_may_be_torn() {
+        let refresh = publish(Earlier::Success);
+        let done = succeeds(&refresh, Trace::Record, Recorded::Proven);
+        assert_eq!(done, ".., unsettle Anew CrashWhole, call, look, prove Anew CrashWhole, Done");
+        let refused = steps(&refresh, Trace::Record, Recorded::Proven, "call", Left::Nothing);
+        assert_eq!(refused, ".., unsettle Anew CrashWhole, call, restore Anew CrashWhole, Refused");
     }
 
     #[test]

@@ -50,6 +50,8 @@ impl RecordFile {
         self.torn = match how {
             // The line before it counts.
             How::Added if self.begun && self.layers.is_synced() => self.layers.durable.clone(),
+            // Nothing of it is in the place of the one before until all of it is.
+            How::Added | How::Anew if survives == Survives::CrashWhole => self.layers.durable.clone(),
             How::First | How::Added | How::Anew => Some(File::Torn),
         };
         self.begun = is_first || (how == How::Added && self.begun);
@@ -216,6 +218,17 @@ impl Disk {
     /// Would there be a record of this mount after a power loss?
     pub fn has_durable_record(&self, place: &Place) -> bool {
         self.file(place).is_some_and(|it| it.layers.durable.is_some())
+    }
+
+    /// The records of mounts that a power loss may change and must not take.
+    pub fn durable_records(&self) -> impl Iterator<Item = (Place, &VolumeSpec)> {
+        let staged = self.staged.iter().map(|(volume, it)| (Place::Stage(volume.clone()), it));
+        let slots = self.slots.iter();
+        let published = slots.map(|((pod, volume), it)| (Place::Publish(volume.clone(), pod.clone()), &it.record));
+        staged.chain(published).filter_map(|(place, it)| match (&it.layers.now, &it.layers.durable) {
+            (Some(File::Whole(_)), Some(File::Whole(record))) => Some((place, &*record.spec)),
+            (_, _) => None,
+        })
     }
 
     /// Marks the record of a mount: it proves nothing any more.
@@ -405,12 +418,12 @@ mod tests {
     }
 
     /// How often, of 200 power losses, a proof that was written so over a synced intent is kept, lost, and torn.
-    fn after_power_losses(how: How) -> (u64, u64, u64) {
+    fn after_power_losses(how: How, survives: Survives) -> (u64, u64, u64) {
         let (mut kept, mut lost, mut torn) = (0, 0, 0);
         for seed in 0..200 {
             let mut disk = Disk::default();
             disk.write(&place(), intent(), SYNCED);
-            disk.write(&place(), proven(), Write { how, survives: Survives::Crash });
+            disk.write(&place(), proven(), Write { how, survives });
             disk.lose_power(&mut Rng::new(seed), &mut Counts::default());
             assert!(disk.published().next().is_some());
             match disk.read(&place()) {
@@ -433,14 +446,16 @@ mod tests {
     }
 
     #[test]
-    fn what_replaces_a_record_and_is_not_synced_is_kept_or_lost_or_torn() {
-        let (kept, lost, torn) = after_power_losses(How::Anew);
+    fn what_replaces_a_record_and_is_not_synced_is_kept_or_lost_or_torn_unless_it_was_whole_first() {
+        let (kept, lost, torn) = after_power_losses(How::Anew, Survives::Crash);
         assert!(kept > 20 && lost > 20 && torn > 20, "{kept} {lost} {torn}");
+        let (kept, lost, torn) = after_power_losses(How::Anew, Survives::CrashWhole);
+        assert!(kept > 20 && lost > 100 && torn == 0, "{kept} {lost} {torn}");
     }
 
     #[test]
     fn what_is_added_to_a_record_never_costs_what_was_there_before() {
-        let (kept, lost, torn) = after_power_losses(How::Added);
+        let (kept, lost, torn) = after_power_losses(How::Added, Survives::Crash);
         assert!(kept > 20 && lost > 100 && torn == 0, "{kept} {lost} {torn}");
     }
 

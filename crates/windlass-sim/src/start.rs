@@ -2,6 +2,7 @@
 //! losses, and drivers that come and go.
 
 use crate::{
+    checks::records,
     disk::Published,
     faults::Fault,
     life::Sabotage,
@@ -261,7 +262,10 @@ impl World {
         self.faults.add(Fault::PowerLoss);
         self.process_dies();
         let mut rng = self.luck(&[53, self.boot]);
+        let told = records::told_durably(self);
         self.disk.lose_power(&mut rng, &mut self.faults);
+        let result = records::check_power_loss(self, &told);
+        self.verdict(records::NAME, result);
         // Directories may be gone, and what was written into those that are not was not synced either.
         let directories: Vec<Place> = self.kernel.directories().cloned().collect();
         for place in directories {

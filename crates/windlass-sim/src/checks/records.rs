@@ -54,6 +54,21 @@ pub fn check_mount(world: &World, place: &Place) -> Result<(), String> {
     }
 }
 
+/// The places of which nothing but a record tells, and which are recorded so that this outlives the machine.
+pub fn told_durably(world: &World) -> Vec<Place> {
+    let recorded = world.disk.durable_records();
+    let alone = recorded.filter(|(place, spec)| matches!(place, Place::Stage(_)) || trace(spec) == Trace::Record);
+    alone.map(|(place, _)| place).collect()
+}
+
+/// Judges what a power loss left of these.
+pub fn check_power_loss(world: &World, places: &[Place]) -> Result<(), String> {
+    match places.iter().find(|it| world.disk.read(it).is_none()) {
+        Some(place) => Err(format!("the power loss took the record of {place:?}, which had been synced")),
+        None => Ok(()),
+    }
+}
+
 /// Judges how an operation ended that the engine is about to be told of.
 pub fn check_end(world: &World, flight: &Flight, outcome: &Outcome) -> Result<(), String> {
     let operation = &flight.operation;

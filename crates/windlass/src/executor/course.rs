@@ -352,6 +352,7 @@ fn put(
     let failed = |error| Failure::open(&error);
     let survives = match survives {
         Survives::Crash => whole_file::Survives::Crash,
+        Survives::CrashWhole => whole_file::Survives::CrashWhole,
         Survives::PowerLoss => whole_file::Survives::PowerLoss,
     };
     match (how, &begun) {
