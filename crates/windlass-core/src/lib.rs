@@ -1,12 +1,14 @@
 //! The engine of windlass: it knows what pods want and what the node holds, and decides the next step for each volume.
 //!
 //! It does no IO, knows no clock and no async. Facts go in as [`Event`]s, work comes out as [`Operation`]s, and
-//! [`Engine::deadline`] says when it wants to be woken. To read it, start with [`event`], [`operation`] and `plan.rs`.
+//! [`Engine::deadline`] says when it wants to be woken. To read it, start with [`event`], [`operation`] and `plan.rs`; what
+//! whoever runs an operation does around its call is [`flight`].
 #![no_std]
 
 extern crate alloc;
 
 pub mod event;
+pub mod flight;
 pub mod operation;
 pub mod spec;
 

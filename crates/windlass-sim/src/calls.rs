@@ -5,6 +5,7 @@ use crate::{
     edge::Edge,
     executor::{Flight, after_deadline},
     faults::Fault,
+    life::Sabotage,
     rng::Rng,
     script::{Behavior, LocalTrouble},
     setting::Medium,
@@ -43,8 +44,19 @@ impl World {
         let life = self.life;
         let at_work = finishes != Some(self.now);
         let call = Call { operation, place, driver, life, effect, answer, at_work, awaited: true };
+        self.begin_to_take_away(&call);
         self.calls.insert(id, call);
         crate::checks::call_placed(self, id);
+    }
+
+    /// What is in a directory goes before the directory does.
+    fn begin_to_take_away(&mut self, call: &Call) {
+        let medium = self.setting.volume(call.operation.volume()).map(|it| it.medium);
+        if let (Some(place), Kind::Unpublish, None, Effect::Whole, Some(Medium::Directory)) =
+            (&call.place, call.operation.action.kind(), call.driver, call.effect, medium)
+        {
+            self.contents.remove(place);
+        }
     }
 
     fn driver_response(&mut self, driver: usize, operation: &Operation, rng: &mut Rng) -> Response {
@@ -154,6 +166,17 @@ impl World {
 
     /// A call does what it does, whoever waits for it.
     pub(crate) fn call_finishes(&mut self, id: CallId) {
+        if let Some(call) = self.calls.get(&id)
+            && let Some(place) = call.place.clone()
+            && self.will_be_announced(call)
+        {
+            // An executor that mounts without a word; only to see that it is noticed.
+            let operation = call.operation.id;
+            if self.sabotage != Some(Sabotage::NeverAnnounces) && self.announce(operation) {
+                return;
+            }
+            crate::checks::mount_begins(self, &place);
+        }
         let Some(call) = self.calls.get_mut(&id) else {
             return;
         };
@@ -164,6 +187,19 @@ impl World {
             self.forget_call_if_over(id);
             self.dies_at(Edge::CallDone(call.operation.id));
         }
+    }
+
+    /// Is this a mount of a new file system by the process itself? It is named before it is made.
+    fn will_be_announced(&self, call: &Call) -> bool {
+        let Some((plan, place)) = self.setting.volume(call.operation.volume()).zip(call.place.as_ref()) else {
+            return false;
+        };
+        let is_mounted = || self.kernel.seen(place).is_some_and(|it| fits(plan, call.operation.volume(), &it));
+        call.driver.is_none()
+            && call.at_work
+            && call.operation.action.kind() == Kind::Publish
+            && (plan.medium, call.effect) == (Medium::Memory, Effect::Whole)
+            && !is_mounted()
     }
 
     /// A call answers, if somebody still waits for it.

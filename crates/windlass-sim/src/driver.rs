@@ -117,8 +117,10 @@ fn applies(behavior: Behavior, kind: Kind) -> bool {
         Behavior::PartialStage => kind == Kind::Stage,
         Behavior::PartialUnstage => kind == Kind::Unstage,
         Behavior::ExpandInUse | Behavior::ExpandInfeasible | Behavior::ExpandNotSupported => kind == Kind::Expand,
-        // Nothing shows whether a volume has grown, so a lie about it could not be found out.
-        Behavior::DoneWithoutEffect | Behavior::RefusedWithEffect => kind != Kind::Expand,
+        // Nothing shows whether a volume has grown or is attached, so a lie about it could not be found out.
+        Behavior::DoneWithoutEffect | Behavior::RefusedWithEffect => {
+            !matches!(kind, Kind::Expand | Kind::Attach | Kind::Detach)
+        }
         Behavior::FinalError
         | Behavior::TimeoutWithEffect
         | Behavior::TimeoutWithoutEffect

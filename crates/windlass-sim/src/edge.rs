@@ -5,12 +5,11 @@
 //! life is played again.
 
 use crate::{
-    executor::Next,
     script::Start,
     world::{Happening, World},
 };
 use std::{fmt, str::FromStr};
-use windlass_core::ids::OperationId;
+use windlass_core::{flight::Step, ids::OperationId};
 
 /// A kill at an edge. It is written as the edge's number, and how the process comes back: `12:later`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -78,11 +77,15 @@ impl FromStr for Kill {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Edge {
     /// Before a step of an operation.
-    Before(OperationId, Next),
+    Before(OperationId, Step),
     /// The call of an operation was made, and nothing has come of it yet.
     CallMade(OperationId),
+    /// It is recorded what a plugin is going to mount, and it is not mounted.
+    Announced(OperationId),
     /// A driver or the kernel did what it was asked for, and nobody has heard of it.
     CallDone(OperationId),
+    /// The call answered, and the plugin has not looked at the answer.
+    Answered(OperationId),
     /// The engine was told how an operation ended, and what follows at once has followed.
     Told(OperationId),
     /// Before the process hears or does this, which is no operation.
@@ -92,8 +95,10 @@ pub(crate) enum Edge {
 impl fmt::Display for Edge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Before(id, next) => write!(f, "before {next:?} of {id}"),
+            Self::Before(id, step) => write!(f, "before {step} of {id}"),
             Self::CallMade(id) => write!(f, "the call of {id} was made"),
+            Self::Announced(id) => write!(f, "the call of {id} has said what it will mount"),
+            Self::Answered(id) => write!(f, "the call of {id} has answered"),
             Self::CallDone(id) => write!(f, "the call of {id} has taken effect"),
             Self::Told(id) => write!(f, "the end of {id} was told"),
             Self::Hears(what) => write!(f, "before {what}"),

@@ -1,11 +1,11 @@
-//! Runs operations as the real executor does, one small step at a time, so that the process can die between any two.
+//! Takes the steps of operations as the real executor does, one at a time, so that the process can die between any two.
 //!
-//! It keeps the four duties that `windlass_core::operation` states: one answer for each operation; the intent on disk
-//! before the call and the proof after it; *refused* only if nothing was left behind; *done* only if the mount is seen.
+//! Which steps, and in which order, is the [`Flight`](flight::Flight) that is shipped. What is simulated is what the steps do:
+//! the disk they write to, the plugin and the driver that are called, and the mount table that is looked at.
 
 use crate::{
     describe::describe_operation,
-    disk::{AttachRecord, MountRecord, Sync},
+    disk::{AttachRecord, MountRecord},
     driver::{Answer, fits},
     edge::Edge,
     faults::Fault,
@@ -20,12 +20,17 @@ use std::sync::Arc;
 use windlass_core::{
     Event, Operation,
     event::{Place, Record},
+    flight::{self, End, Known, Left, Recorded, Step, Trace, Write},
     ids::{OperationId, Time},
     operation::{Action, Cause, Done, Earlier, Kind, Outcome, Proof, Trouble},
+    spec::{Identity, VolumeSpec},
 };
 
 /// How long the disk keeps writes in memory before it writes them back by itself.
 const WRITE_BACK: u64 = 30_000;
+
+/// The revision of content that was being written.
+pub(crate) const UNSETTLED: u64 = u64::MAX;
 
 /// An operation on its way.
 #[derive(Clone, Debug)]
@@ -36,21 +41,58 @@ pub struct Flight {
     pub place: Option<Place>,
     /// Whether it has begun, and how long it may take.
     pub turn: Turn,
-    /// What comes next.
-    pub next: Next,
-    /// What its call answered.
-    pub answer: Option<Answer>,
+    /// Its steps, and how far it has come.
+    pub steps: flight::Flight,
+    /// How far its call has come.
+    pub call: CallState,
+    /// The record that was there before.
+    pub former: Option<MountRecord>,
     /// What was mounted before the call.
     before: Option<Mount>,
     /// What was seen after the call.
     seen: Option<Proof>,
-    /// How it ended, once that is known.
-    outcome: Option<Outcome>,
-    /// Whether the record is of this flight's making, so that a refusal removes it.
-    made_record: bool,
+    /// What was made, as it was seen.
+    made: Option<Proof>,
+    /// Why it failed, if it did.
+    trouble: Option<Trouble>,
     /// Whether the directory is of this flight's making.
     made_directory: bool,
     rng: Rng,
+}
+
+/// How far the call of a flight has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CallState {
+    /// It has not been made.
+    ToCome,
+    /// It has to answer.
+    Awaited,
+    /// It has answered, and the plugin has not looked at the answer.
+    Answered(Answer),
+}
+
+impl Flight {
+    /// What it means if the process dies now.
+    pub fn kill(&self) -> Fault {
+        match (self.steps.next(), &self.call) {
+            (Step::Make | Step::Read | Step::Inspect, _)
+            | (Step::Intend(_) | Step::Unsettle(_) | Step::Retire { .. }, _) => Fault::KillBeforeIntent,
+            (Step::Call, CallState::ToCome) => Fault::KillBeforeCall,
+            (Step::Call, CallState::Awaited) => Fault::KillDuringCall,
+            (Step::Call, CallState::Answered(_)) | (Step::Look, _) => Fault::KillBeforeLook,
+            (Step::Prove(_) | Step::Restore(_) | Step::Forget, _) => Fault::KillBeforeRecord,
+            (Step::End(_), _) => Fault::KillBeforeResult,
+        }
+    }
+}
+
+/// What tells after a crash that something may be there, as with the real plugins: those of a pod's own that have no driver
+/// begin with their directory.
+pub(crate) fn trace(spec: &VolumeSpec) -> Trace {
+    match (&spec.driver, spec.capabilities.identity) {
+        (None, Identity::PerPod) => Trace::Directory,
+        (Some(_), _) | (None, Identity::Shared) => Trace::Record,
+    }
 }
 
 /// Whether a flight has begun.
@@ -70,43 +112,6 @@ pub enum Turn {
     },
 }
 
-/// The step that a flight takes next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
-    /// Make the directory.
-    MakeDirectory,
-    /// Write down what is going to be done.
-    WriteIntent,
-    /// Call the driver, or the plugin itself.
-    Call,
-    /// Nothing: the call has to answer.
-    Await,
-    /// See what is there now.
-    Look,
-    /// Write down what was seen.
-    WriteProof,
-    /// Remove the record.
-    RemoveRecord,
-    /// Remove the directory.
-    RemoveDirectory,
-    /// Tell the engine.
-    Report,
-}
-
-impl Next {
-    /// What it means if the process dies before this step.
-    pub fn kill(self) -> Fault {
-        match self {
-            Self::MakeDirectory | Self::WriteIntent => Fault::KillBeforeIntent,
-            Self::Call => Fault::KillBeforeCall,
-            Self::Await => Fault::KillDuringCall,
-            Self::Look => Fault::KillBeforeLook,
-            Self::WriteProof | Self::RemoveRecord | Self::RemoveDirectory => Fault::KillBeforeRecord,
-            Self::Report => Fault::KillBeforeResult,
-        }
-    }
-}
-
 impl World {
     /// Starts an operation that the engine asked for.
     pub(crate) fn start_flight(&mut self, operation: Operation) {
@@ -115,25 +120,29 @@ impl World {
         crate::checks::operation_started(self, &operation);
         let rng = self.luck_of_try(&operation);
         let place = self.place_of(&operation);
+        if let Some(place) = &place {
+            self.made.remove(place);
+        }
         if let Some(process) = &mut self.process
             && let (Some(place), Kind::Unpublish | Kind::Unstage) = (&place, operation.action.kind())
         {
             process.proven.remove(place);
         }
         let flight = Flight {
-            next: match operation.action.kind() {
-                Kind::Publish => Next::MakeDirectory,
-                Kind::Attach | Kind::Stage | Kind::Unpublish | Kind::Unstage | Kind::Detach => Next::WriteIntent,
-                Kind::Expand => Next::Call,
-            },
+            steps: flight::Flight::new(
+                &operation.action,
+                trace(&operation.spec),
+                self.known(&operation, place.as_ref()),
+            ),
+            call: CallState::ToCome,
+            former: place.as_ref().and_then(|it| self.disk.read(it)).cloned(),
             turn: Turn::Runs { until: operation.deadline },
             operation,
             place,
-            answer: None,
             before: None,
             seen: None,
-            outcome: None,
-            made_record: false,
+            made: None,
+            trouble: None,
             made_directory: false,
             rng,
         };
@@ -212,14 +221,51 @@ impl World {
         }
     }
 
+    /// What the process knows of a record before it reads it.
+    fn known(&self, operation: &Operation, place: Option<&Place>) -> Known {
+        let disk_read = self.process.as_ref().is_some_and(|it| it.disk_read);
+        match &operation.action {
+            Action::Stage { after: Earlier::Nothing, .. } | Action::Publish { after: Earlier::Nothing, .. }
+                if disk_read =>
+            {
+                Known::Unrecorded
+            }
+            Action::Unpublish { .. } if place.is_some_and(|it| self.recorded(it) == Recorded::Proven) => {
+                Known::Remembered
+            }
+            Action::Attach
+            | Action::Stage { .. }
+            | Action::Publish { .. }
+            | Action::Expand { .. }
+            | Action::Unpublish { .. }
+            | Action::Unstage
+            | Action::Detach => Known::Unread,
+        }
+    }
+
+    /// What is recorded of a place.
+    pub(crate) fn recorded(&self, place: &Place) -> Recorded {
+        match self.disk.read(place).map(|it| &it.record) {
+            None => Recorded::Nothing,
+            Some(Record::Intent | Record::Leaving { .. }) => Recorded::Unproven,
+            Some(Record::Proven { boot, .. }) if *boot == Setting::boot(self.boot) => Recorded::Proven,
+            Some(Record::Proven { .. }) => Recorded::Stale,
+        }
+    }
+
     /// Takes the steps of a flight up to the next pause.
     pub(crate) fn flight_step(&mut self, id: OperationId) {
         loop {
             if self.kill_is_due() {
                 return self.kill_now();
             }
-            let next = self.process.as_ref().and_then(|it| it.flights.get(&id)).map(|it| it.next);
-            if next.is_some_and(|next| self.dies_at(Edge::Before(id, next))) {
+            let Some(flight) = self.process.as_ref().and_then(|it| it.flights.get(&id)) else { return };
+            let edge = match flight.call {
+                CallState::ToCome => Edge::Before(id, flight.steps.next()),
+                CallState::Awaited => return,
+                CallState::Answered(_) => Edge::Answered(id),
+            };
+            if self.dies_at(edge) {
                 return;
             }
             if self.now.0 >= self.disk_synced.0 + WRITE_BACK {
@@ -230,19 +276,22 @@ impl World {
             let Some(mut flight) = self.process.as_mut().and_then(|it| it.flights.remove(&id)) else {
                 return;
             };
-            if flight.next == Next::Report {
-                self.report(flight);
+            if let Step::End(end) = flight.steps.next() {
+                self.report(flight, end);
                 self.dies_at(Edge::Told(id));
                 return;
             }
-            flight.next = self.take_step(&mut flight);
-            let (paused, delay) = (flight.next == Next::Await, flight.rng.below(4));
+            let took = self.take_step(&mut flight);
+            if let Some(result) = took {
+                flight.steps.took(result);
+            }
+            let delay = flight.rng.below(4);
             let Some(process) = &mut self.process else {
                 return;
             };
             let life = process.life;
             process.flights.insert(id, flight);
-            if paused {
+            if took.is_none() {
                 self.dies_at(Edge::CallMade(id));
                 return;
             }
@@ -252,213 +301,219 @@ impl World {
         }
     }
 
-    /// Takes one step and says what comes next.
-    fn take_step(&mut self, flight: &mut Flight) -> Next {
-        match flight.next {
-            Next::MakeDirectory => {
-                if let (Action::Publish { pod, .. }, spec) = (&flight.operation.action, &flight.operation.spec) {
-                    flight.made_directory = self.disk.make_publish_directory(pod, spec);
+    /// Takes one step and says how it went; `None` if it takes time.
+    fn take_step(&mut self, flight: &mut Flight) -> Option<Result<(), Left>> {
+        let step = flight.steps.next();
+        if self.skips(step) {
+            return Some(Ok(()));
+        }
+        match step {
+            Step::Make => {
+                if let Some(pod) = flight.operation.action.pod() {
+                    self.disk.make_pod_directory(pod);
                 }
-                Next::WriteIntent
             }
-            Next::WriteIntent => {
-                // An executor that writes its records too late; only to see that it is noticed.
-                if self.sabotage != Some(Sabotage::RecordsLate) {
-                    self.write_intent(flight);
-                }
-                Next::Call
-            }
-            Next::Call => {
-                flight.before = flight.place.as_ref().and_then(|it| self.kernel.visible(it));
-                self.place_call(flight);
-                Next::Await
-            }
-            Next::Await | Next::Report => flight.next,
-            Next::Look => {
-                let outcome = self.look(flight);
-                let next = after_look(flight, &outcome);
-                flight.outcome = Some(outcome);
-                next
-            }
-            Next::WriteProof => {
-                self.write_proof(flight);
-                Next::Report
-            }
-            Next::RemoveRecord => {
-                match &flight.place {
-                    Some(place) => self.disk.remove_record(place),
-                    None => self.disk.remove_attached(flight.operation.volume()),
-                }
-                let removes = match flight.operation.action.kind() {
-                    Kind::Unpublish => true,
-                    Kind::Publish => flight.made_directory,
-                    Kind::Attach | Kind::Stage | Kind::Expand | Kind::Unstage | Kind::Detach => false,
+            Step::Read => {
+                let recorded = match &flight.place {
+                    Some(place) => self.recorded(place),
+                    None if self.disk.read_attached(flight.operation.volume()).is_some() => Recorded::Unproven,
+                    None => Recorded::Nothing,
                 };
-                if removes && self.sabotage != Some(Sabotage::LeavesDirectories) {
-                    Next::RemoveDirectory
-                } else {
-                    Next::Report
+                flight.steps.read(recorded);
+            }
+            Step::Inspect | Step::End(_) => {}
+            Step::Intend(write) => self.write(flight, Record::Intent, write),
+            Step::Unsettle(write) => {
+                if let Some(MountRecord { record: Record::Proven { boot, proof, .. }, .. }) = &flight.former {
+                    let record = Record::Proven { boot: boot.clone(), proof: *proof, revision: UNSETTLED };
+                    self.write(flight, record, write);
                 }
             }
-            Next::RemoveDirectory => {
-                if let Some(Place::Publish(volume, pod)) = &flight.place {
-                    self.disk.remove_publish_directory(pod, volume);
-                }
-                Next::Report
-            }
-        }
-    }
-
-    /// Before anything is made: what is going to be. Before anything is taken away: that the record proves nothing.
-    fn write_intent(&mut self, flight: &mut Flight) {
-        let operation = &flight.operation;
-        let spec = operation.spec.clone();
-        match (&operation.action, &flight.place) {
-            (Action::Attach, _) => {
-                flight.made_record = self.disk.read_attached(&spec.id).is_none();
-                self.disk.write_attached(AttachRecord { spec, device: None }, Sync::Now);
-            }
-            (Action::Detach, _) => {
-                if self.disk.read_attached(&spec.id).is_some() {
-                    self.disk.write_attached(AttachRecord { spec, device: None }, Sync::Now);
-                }
-            }
-            (Action::Stage { label, .. } | Action::Publish { label, .. }, Some(place)) => {
-                flight.made_record = !self.disk.has_record(place);
-                // What a pod has and is only brought up to date stays proven.
-                if !(is_refresh(operation) && self.is_proven(place)) {
-                    let (record, label) = (Record::Intent, label.clone());
-                    self.disk.write(place, MountRecord { spec, record, label }, Sync::Now);
-                }
-            }
-            (Action::Unpublish { .. } | Action::Unstage, Some(place)) => {
-                if let Some(record) = self.disk.read(place).cloned() {
-                    let with_pod = matches!(operation.action, Action::Unpublish { with_pod: true, .. });
-                    let record = MountRecord { record: Record::Leaving { with_pod }, ..record };
-                    self.disk.write(place, record, Sync::Now);
-                }
-            }
-            (
-                Action::Stage { .. }
-                | Action::Publish { .. }
-                | Action::Expand { .. }
-                | Action::Unpublish { .. }
-                | Action::Unstage,
-                _,
-            ) => {}
-        }
-    }
-
-    fn is_proven(&self, place: &Place) -> bool {
-        let boot = Setting::boot(self.boot);
-        self.disk
-            .read(place)
-            .is_some_and(|it| matches!(&it.record, Record::Proven { boot: other, .. } if *other == boot))
-    }
-
-    fn write_proof(&mut self, flight: &Flight) {
-        let operation = &flight.operation;
-        let spec = operation.spec.clone();
-        match (&flight.outcome, &flight.place) {
-            (Some(Outcome::Done(Done::Mounted(proof))), Some(place)) => {
-                let (revision, label) = match &operation.action {
-                    Action::Publish { revision, label, .. } => (*revision, label.clone()),
-                    Action::Stage { label, .. } => (0, label.clone()),
-                    Action::Attach
-                    | Action::Expand { .. }
-                    | Action::Unpublish { .. }
-                    | Action::Unstage
-                    | Action::Detach => (0, None),
+            Step::Retire { with_pod } => self.retire(flight, with_pod),
+            Step::Call => {
+                let CallState::Answered(answer) = std::mem::replace(&mut flight.call, CallState::Awaited) else {
+                    self.begin_call(flight);
+                    return None;
                 };
-                let boot = Setting::boot(self.boot);
-                let record = Record::Proven { boot, proof: *proof, revision };
-                self.disk.write(place, MountRecord { spec, record, label }, Sync::Later);
+                flight.call = CallState::ToCome;
+                return Some(self.end_call(flight, answer));
             }
-            (Some(Outcome::Done(Done::Attached { device })), _) => {
-                let device = device.clone();
-                self.disk.write_attached(AttachRecord { spec, device }, Sync::Later);
-            }
-            (_, _) => {}
-        }
-    }
-
-    /// Compares what was answered with what is there.
-    fn look(&mut self, flight: &mut Flight) -> Outcome {
-        let operation = &flight.operation;
-        let answer = flight.answer.take().unwrap_or(Answer::open("no answer"));
-        let visible = flight.place.as_ref().and_then(|it| self.kernel.visible(it));
-        flight.seen = visible.map(|it| it.proof);
-        match operation.action.kind() {
-            Kind::Stage | Kind::Publish => {
-                if self.sabotage == Some(Sabotage::TrustsDrivers) && answer == Answer::Done {
-                    let proof = flight.seen.unwrap_or(Proof { mount_id: 1, device: 1, root: 1, kind: 1 });
-                    return Outcome::Done(Done::Mounted(proof));
+            Step::Look => return Some(self.look(flight)),
+            Step::Prove(write) => match flight.made {
+                Some(proof) => {
+                    let revision = content(&flight.operation);
+                    self.write(flight, Record::Proven { boot: Setting::boot(self.boot), proof, revision }, write);
                 }
-                let plan = self.setting.volume(operation.volume());
-                let fitting = flight.seen.filter(|seen| plan.is_some_and(|it| fits(it, operation.volume(), seen)));
-                self.made(answer, fitting.map(Done::Mounted), flight.before.map(|it| it.proof) != flight.seen)
-            }
-            Kind::Unpublish | Kind::Unstage => self.unmade(answer, visible.is_none()),
-            Kind::Attach => {
-                let attached = self.node_attached.contains(operation.volume());
-                let device: Arc<str> = format!("/dev/{}", operation.volume()).into();
-                let done = attached.then_some(Done::Attached { device: Some(device) });
-                self.made(answer, done, attached)
-            }
-            Kind::Detach => self.unmade(answer, !self.node_attached.contains(operation.volume())),
-            Kind::Expand => match answer {
-                Answer::Done => {
-                    let to_bytes = match operation.action {
-                        Action::Expand { to_bytes, .. } => to_bytes,
-                        _ => 0,
-                    };
-                    Outcome::Done(Done::Expanded { size_bytes: to_bytes })
+                None => {
+                    let (spec, device) = (flight.operation.spec.clone(), Some(device(&flight.operation)));
+                    self.disk.write_attached(AttachRecord { spec, device });
                 }
-                Answer::Final(trouble) => Outcome::Refused(trouble),
-                Answer::Open(trouble) => Outcome::Unknown(trouble),
             },
+            Step::Restore(write) => {
+                if let (Some(place), Some(former)) = (&flight.place, flight.former.clone()) {
+                    self.disk.write(place, former, write);
+                }
+            }
+            Step::Forget => self.forget(flight),
+        }
+        Some(Ok(()))
+    }
+
+    /// Executors that leave a step out; only to see that it is noticed.
+    fn skips(&self, step: Step) -> bool {
+        let sabotage = match step {
+            Step::Intend(_) => Sabotage::RecordsLate,
+            Step::Unsettle(_) => Sabotage::NeverUnsettles,
+            Step::Retire { .. } => Sabotage::NeverRetires,
+            Step::Prove(_) => Sabotage::NeverProves,
+            Step::Restore(_) => Sabotage::NeverRestores,
+            Step::Forget => Sabotage::NeverForgets,
+            Step::Make | Step::Read | Step::Inspect | Step::Call | Step::Look | Step::End(_) => return false,
+        };
+        self.sabotage == Some(sabotage)
+    }
+
+    fn write(&mut self, flight: &Flight, record: Record, write: Write) {
+        let spec = flight.operation.spec.clone();
+        let Some(place) = &flight.place else {
+            return self.disk.write_attached(AttachRecord { spec, device: None });
+        };
+        let label = match &flight.operation.action {
+            Action::Publish { label, .. } | Action::Stage { label, .. } => label.clone(),
+            Action::Attach | Action::Expand { .. } | Action::Unpublish { .. } | Action::Unstage | Action::Detach => {
+                None
+            }
+        };
+        self.disk.write(place, MountRecord { spec, record, label }, write);
+    }
+
+    fn retire(&mut self, flight: &Flight, with_pod: bool) {
+        // An executor that forgets what is still there; only to see that it is noticed.
+        if self.sabotage == Some(Sabotage::ForgetsEarly) {
+            return self.forget(flight);
+        }
+        match &flight.place {
+            Some(place) => self.disk.retire(place, with_pod),
+            None => self.disk.write_attached(AttachRecord { spec: flight.operation.spec.clone(), device: None }),
         }
     }
 
-    /// A call that should have made something: `found` is what is there, `changed` whether it was not there before.
-    fn made(&self, answer: Answer, found: Option<Done>, changed: bool) -> Outcome {
-        match (answer, found) {
-            (Answer::Done, Some(done)) => Outcome::Done(done),
-            (Answer::Done, None) => unknown("it was said to be done, but what should be there is not"),
-            (Answer::Final(trouble), Some(_)) if changed && !self.guesses_refused() => {
-                unknown(&format!("it was said to have failed, but something is there: {}", trouble.text))
-            }
-            (Answer::Final(trouble), _) => Outcome::Refused(trouble),
-            (Answer::Open(trouble), _) if self.guesses_refused() => Outcome::Refused(trouble),
-            (Answer::Open(trouble), _) => Outcome::Unknown(trouble),
+    fn forget(&mut self, flight: &Flight) {
+        match &flight.place {
+            Some(place) => self.disk.remove_record(place),
+            None => self.disk.remove_attached(flight.operation.volume()),
         }
+    }
+
+    /// The plugin begins: it makes the volume's directory, and does the rest or asks a driver to.
+    fn begin_call(&mut self, flight: &mut Flight) {
+        if let Action::Publish { pod, .. } = &flight.operation.action {
+            flight.made_directory = self.disk.make_publish_directory(pod, &flight.operation.spec);
+        }
+        flight.before = flight.place.as_ref().and_then(|it| self.kernel.visible(it));
+        self.place_call(flight);
+    }
+
+    /// The plugin is going to mount something that it can name; says whether the process dies once that is recorded.
+    pub(crate) fn announce(&mut self, id: OperationId) -> bool {
+        let Some(mut flight) = self.process.as_mut().and_then(|it| it.flights.remove(&id)) else { return false };
+        let write = flight.steps.announces();
+        self.write(&flight, Record::Intent, write);
+        if let Some(process) = &mut self.process {
+            process.flights.insert(id, flight);
+        }
+        self.dies_at(Edge::Announced(id))
+    }
+
+    /// The plugin ends: compares what was answered with what is there, and takes away what it made itself.
+    fn end_call(&mut self, flight: &mut Flight, answer: Answer) -> Result<(), Left> {
+        let operation = &flight.operation;
+        flight.seen = flight.place.as_ref().and_then(|it| self.kernel.seen(it));
+        let kind = operation.action.kind();
+        let result = match (kind, answer) {
+            (Kind::Unpublish | Kind::Unstage, Answer::Done) if flight.seen.is_some() => {
+                Err((Left::Something, trouble("it was said to be done, but something is still there")))
+            }
+            (_, Answer::Done) => Ok(()),
+            (Kind::Stage | Kind::Publish, Answer::Final(cause)) if self.something_new_is_there(flight) => {
+                let text = format!("it was said to have failed, but something is there: {}", cause.text);
+                Err((Left::Something, trouble(&text)))
+            }
+            (_, Answer::Final(trouble)) => Err((Left::Nothing, trouble)),
+            (Kind::Stage | Kind::Publish | Kind::Attach, Answer::Open(trouble)) if self.guesses_refused() => {
+                Err((Left::Nothing, trouble))
+            }
+            (_, Answer::Open(trouble)) => Err((Left::Something, trouble)),
+        };
+        let removes = match (&operation.action, &result) {
+            (Action::Unpublish { .. }, Ok(())) => true,
+            (Action::Publish { after: Earlier::Nothing, .. }, Err((Left::Nothing, _))) => flight.made_directory,
+            _ => false,
+        };
+        if let Some(Place::Publish(volume, pod)) = &flight.place
+            && removes
+            && self.sabotage != Some(Sabotage::LeavesDirectories)
+        {
+            self.disk.remove_publish_directory(pod, volume);
+        }
+        result.map_err(|(left, trouble)| {
+            flight.trouble = Some(trouble);
+            left
+        })
+    }
+
+    /// Is there a mount of the volume that was not there before the call?
+    fn something_new_is_there(&self, flight: &Flight) -> bool {
+        let changed = flight.before.map(|it| it.proof) != flight.seen;
+        changed && !self.guesses_refused() && self.fitting(flight).is_some()
+    }
+
+    /// What was seen, if it is a mount of the volume.
+    fn fitting(&self, flight: &Flight) -> Option<Proof> {
+        let volume = flight.operation.volume();
+        let plan = self.setting.volume(volume)?;
+        flight.seen.filter(|seen| fits(plan, volume, seen))
+    }
+
+    /// Looks at the mount table.
+    fn look(&mut self, flight: &mut Flight) -> Result<(), Left> {
+        flight.seen = flight.place.as_ref().and_then(|it| self.kernel.seen(it));
+        flight.made = self.fitting(flight);
+        if self.sabotage == Some(Sabotage::TrustsDrivers) {
+            let nothing = Proof { mount_id: 1, device: 1, root: 1, kind: 1 };
+            flight.made = Some(flight.seen.unwrap_or(nothing));
+        }
+        if flight.made.is_none() {
+            flight.trouble = Some(trouble("it was said to be done, but what should be there is not"));
+        }
+        flight.made.map(drop).ok_or(Left::Something)
     }
 
     fn guesses_refused(&self) -> bool {
         self.sabotage == Some(Sabotage::GuessesRefused)
     }
 
-    /// A call that should have taken something away.
-    fn unmade(&self, answer: Answer, gone: bool) -> Outcome {
-        match answer {
-            Answer::Done if gone => Outcome::Done(Done::Gone),
-            Answer::Done => unknown("it was said to be done, but something is still there"),
-            Answer::Final(trouble) => Outcome::Refused(trouble),
-            Answer::Open(trouble) => Outcome::Unknown(trouble),
-        }
-    }
-
     /// Tells the engine how a flight ended.
-    fn report(&mut self, flight: Flight) {
+    fn report(&mut self, flight: Flight, end: End) {
         // An executor that loses results; only to see that it is noticed.
         if self.sabotage == Some(Sabotage::LosesResults) && flight.operation.id.0.is_multiple_of(5) {
             if let Some(process) = &mut self.process {
-                let flight = Flight { next: Next::Await, ..flight };
                 process.flights.insert(flight.operation.id, flight);
             }
             return;
         }
-        let outcome = flight.outcome.unwrap_or_else(|| unknown("it ended without a result"));
+        let trouble = || flight.trouble.clone().unwrap_or_else(|| trouble("it ended without a reason"));
+        let outcome = match end {
+            End::Done => Outcome::Done(done(&flight)),
+            End::Refused => Outcome::Refused(trouble()),
+            End::Unknown => Outcome::Unknown(trouble()),
+        };
+        crate::checks::operation_ended(self, &flight, &outcome);
+        if let (Some(place), Outcome::Done(Done::Mounted(proof)), Action::Stage { .. } | Action::Publish { .. }) =
+            (&flight.place, &outcome, &flight.operation.action)
+        {
+            self.made.insert(place.clone(), (*proof, content(&flight.operation)));
+        }
         self.remember_refused_growth(&flight.operation, &outcome);
         self.remember_failure(&flight.operation, &outcome);
         self.tell(Event::OperationEnded { id: flight.operation.id, outcome });
@@ -502,36 +557,44 @@ impl World {
         };
         let life = process.life;
         if let Some(flight) = process.flights.get_mut(&id)
-            && flight.next == Next::Await
+            && flight.call == CallState::Awaited
         {
-            flight.answer = Some(answer);
-            flight.next = Next::Look;
+            flight.call = CallState::Answered(answer);
             let delay = flight.rng.below(3);
             self.schedule_in(delay, Happening::FlightStep { life, id });
         }
     }
 }
 
-/// Where a flight goes once its outcome is known.
-fn after_look(flight: &Flight, outcome: &Outcome) -> Next {
-    match (flight.operation.action.kind(), outcome) {
-        (Kind::Expand, _) => Next::Report,
-        (Kind::Attach | Kind::Stage | Kind::Publish, Outcome::Done(_)) => Next::WriteProof,
-        (Kind::Unpublish | Kind::Unstage | Kind::Detach, Outcome::Done(_)) => Next::RemoveRecord,
-        // Nothing was left behind, so the record that this flight made must go too. One from before stays: it stands
-        // for what may be there since then.
-        (Kind::Attach | Kind::Stage | Kind::Publish, Outcome::Refused(_)) if flight.made_record => Next::RemoveRecord,
-        (_, Outcome::Refused(_) | Outcome::Unknown(_)) => Next::Report,
+/// What an operation brought that is done.
+fn done(flight: &Flight) -> Done {
+    match (&flight.operation.action, flight.made) {
+        (Action::Expand { to_bytes, .. }, _) => Done::Expanded { size_bytes: *to_bytes },
+        (Action::Attach, _) => Done::Attached { device: Some(device(&flight.operation)) },
+        (_, Some(proof)) => Done::Mounted(proof),
+        (_, None) => Done::Gone,
     }
 }
 
-/// Does the operation bring up to date what a pod has already?
-fn is_refresh(operation: &Operation) -> bool {
-    matches!(operation.action, Action::Publish { after: Earlier::Success, .. })
+/// The content that a publish brings.
+fn content(operation: &Operation) -> u64 {
+    match &operation.action {
+        Action::Publish { revision, .. } => *revision,
+        Action::Attach
+        | Action::Stage { .. }
+        | Action::Expand { .. }
+        | Action::Unpublish { .. }
+        | Action::Unstage
+        | Action::Detach => 0,
+    }
 }
 
-fn unknown(text: &str) -> Outcome {
-    Outcome::Unknown(Trouble { cause: Cause::Other, text: text.into() })
+fn device(operation: &Operation) -> Arc<str> {
+    format!("/dev/{}", operation.volume()).into()
+}
+
+fn trouble(text: &str) -> Trouble {
+    Trouble { cause: Cause::Other, text: text.into() }
 }
 
 /// When an operation that hangs in the process itself answers.

@@ -18,13 +18,15 @@ pub struct Options {
     pub planning: Planning,
     /// What is deliberately broken, to see that the checks notice.
     pub sabotage: Option<Sabotage>,
+    /// A check that is not made, to see whether the others notice too.
+    pub without: Option<&'static str>,
     /// How many steps pass between two looks at everything, which take longer than the steps.
     pub thorough_every: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { trace: false, planning: Planning::Touched, sabotage: None, thorough_every: 16 }
+        Self { trace: false, planning: Planning::Touched, sabotage: None, without: None, thorough_every: 16 }
     }
 }
 
@@ -53,6 +55,20 @@ pub enum Sabotage {
     ReportsPodsOnly,
     /// A start does not look for staged volumes that no pod has (I-11).
     ForgetsStaged,
+    /// The executor does not write down that content is about to change.
+    NeverUnsettles,
+    /// The executor does not write down what a plugin is going to mount (I-4).
+    NeverAnnounces,
+    /// The executor does not write down what it made (I-11).
+    NeverProves,
+    /// The executor does not write back the record of what it did not change (I-11).
+    NeverRestores,
+    /// The executor leaves the record as proof of what it takes away (I-10).
+    NeverRetires,
+    /// The executor removes the record before it takes away what it is of (I-10).
+    ForgetsEarly,
+    /// The executor leaves the record of what it took away.
+    NeverForgets,
 }
 
 /// A broken promise.

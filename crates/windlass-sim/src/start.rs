@@ -2,6 +2,7 @@
 //! losses, and drivers that come and go.
 
 use crate::{
+    checks::records,
     disk::Published,
     faults::Fault,
     life::Sabotage,
@@ -131,7 +132,9 @@ impl World {
             .disk
             .published()
             .filter_map(|it| Some((Place::Publish(it.volume.clone(), it.pod.clone()), it.record?)));
-        let mut proven = Vec::new();
+        // What an earlier life told its engine is done is as good as recorded, and nothing has touched it since.
+        let mut proven: Vec<_> = self.made.iter().map(|(place, made)| (place.clone(), *made)).collect();
+        proven.retain(|(place, (proof, _))| self.kernel.seen(place).is_some_and(|it| proof.holds_for(&it)));
         for (place, record) in staged.chain(published) {
             if let Record::Proven { boot: in_boot, proof, revision } = &record.record
                 && *in_boot == boot
@@ -211,7 +214,7 @@ impl World {
             self.faults.add(Fault::KillIdle);
         }
         for flight in process.flights.values() {
-            self.faults.add(flight.next.kill());
+            self.faults.add(flight.kill());
         }
         self.drop_local_calls();
         // What is reported must cover what is here while nobody can report anything (I-3).
@@ -236,6 +239,7 @@ impl World {
         if let Some((pod, volume)) = self.disk.corrupt(pick, may) {
             self.faults.add(Fault::CorruptRecord);
             self.note(|| format!("the record of {volume} in pod {pod} is damaged"));
+            self.made.remove(&Place::Publish(volume.clone(), pod));
             // One that is staged is known by the name that its directory has in common with the record of the stage.
             if !self.disk.staged().any(|it| it.spec.id == volume) {
                 self.unrecognisable.insert(volume);
@@ -258,11 +262,18 @@ impl World {
         self.faults.add(Fault::PowerLoss);
         self.process_dies();
         let mut rng = self.luck(&[53, self.boot]);
+        let told = records::told_durably(self);
         self.disk.lose_power(&mut rng, &mut self.faults);
-        // What was written into directories was not synced either.
-        for place in self.kernel.directories() {
+        let result = records::check_power_loss(self, &told);
+        self.verdict(records::NAME, result);
+        // Directories may be gone, and what was written into those that are not was not synced either.
+        let directories: Vec<Place> = self.kernel.directories().cloned().collect();
+        for place in directories {
+            if !self.disk.has_directory(&place) {
+                self.kernel.unmount_all(&place);
+            }
             if rng.chance(500) {
-                self.contents.remove(place);
+                self.contents.remove(&place);
             }
         }
         self.machine_starts(start);
@@ -271,6 +282,7 @@ impl World {
     fn machine_starts(&mut self, start: Start) {
         self.boot += 1;
         self.kill = None;
+        self.made.clear();
         self.kernel.reboot();
         self.calls.clear();
         for driver in 0..self.drivers.len() {

@@ -7,7 +7,8 @@ use windlass_sim::{
     life::{Options, run_seed},
 };
 
-const TRACED: Options = Options { trace: true, planning: Planning::Touched, sabotage: None, thorough_every: 16 };
+const TRACED: Options =
+    Options { trace: true, planning: Planning::Touched, sabotage: None, without: None, thorough_every: 16 };
 
 /// How many lives that are.
 const LIVED: u64 = 400;

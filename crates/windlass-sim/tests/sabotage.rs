@@ -1,7 +1,8 @@
 //! The checks can fail: each way of breaking the engine's surroundings on purpose is noticed by the check that should.
 
+use std::collections::BTreeSet;
 use windlass_sim::{
-    checks::{in_use, nothing_wanted_is_taken, one_at_a_time, proof, restart, settled, unknown},
+    checks::{in_use, nothing_wanted_is_taken, one_at_a_time, proof, records, restart, settled, unknown},
     kill_points::{self, Depth},
     life::{Options, Sabotage, plan, run_seed},
     minimise::minimise,
@@ -65,20 +66,60 @@ fn a_result_that_never_comes_is_noticed() {
     assert!(message.contains("not mounted") || message.contains("left"), "{message}");
 }
 
-/// One kill is enough to notice this.
+/// One kill is enough to notice this. The check of the records would notice it before any kill, so it is not made.
 fn noticed_by_kills(sabotage: Sabotage, checks: &[&str]) {
-    let options = Options { sabotage: Some(sabotage), ..kill_points::options() };
+    let options = Options { sabotage: Some(sabotage), without: Some(records::NAME), ..kill_points::options() };
     let lives = kill_points::lives();
     let results = kill_points::play(&lives, Depth::One, 1, &options);
     for check in checks {
-        let noticed = results.failures.iter().any(|it| it.failure.check == *check && it.kills.len() == 1);
-        assert!(noticed, "{sabotage:?} was not noticed by {check:?}, only by {:#?}", results.failures);
+        let noticed = results.failures.iter().any(|it| it.failure.check == *check && it.kills.len() <= 1);
+        let others: BTreeSet<&str> = results.failures.iter().map(|it| it.failure.check).collect();
+        assert!(noticed, "{sabotage:?} was not noticed by {check:?}, only by {others:?}");
     }
+}
+
+/// No kill is needed to see that a step was left out.
+fn noticed_by_records(sabotage: Sabotage) {
+    let options = Options { sabotage: Some(sabotage), ..kill_points::options() };
+    let lives = kill_points::lives();
+    let mut failures = lives.iter().filter_map(|it| it.killed_at(&[], &options).failure);
+    assert!(failures.any(|it| it.check == records::NAME), "{sabotage:?} was not noticed");
+}
+
+#[test]
+fn a_step_that_is_left_out_is_noticed_by_what_is_on_disk() {
+    noticed_by_records(Sabotage::RecordsLate);
+    noticed_by_records(Sabotage::NeverUnsettles);
+    noticed_by_records(Sabotage::NeverAnnounces);
+    noticed_by_records(Sabotage::NeverProves);
+    noticed_by_records(Sabotage::NeverRestores);
+    noticed_by_records(Sabotage::NeverRetires);
+    noticed_by_records(Sabotage::NeverForgets);
 }
 
 #[test]
 fn a_record_that_is_written_after_the_call_is_noticed() {
     noticed_by_kills(Sabotage::RecordsLate, &[unknown::NAME, in_use::NAME]);
+}
+
+#[test]
+fn a_proof_that_is_not_written_is_noticed() {
+    noticed_by_kills(Sabotage::NeverProves, &[restart::NAME]);
+}
+
+#[test]
+fn proof_of_what_is_being_taken_away_is_noticed() {
+    noticed_by_kills(Sabotage::NeverRetires, &[proof::NAME]);
+}
+
+#[test]
+fn a_record_that_goes_before_what_it_is_of_is_noticed() {
+    noticed_by_kills(Sabotage::ForgetsEarly, &[unknown::NAME, in_use::NAME]);
+}
+
+#[test]
+fn a_record_of_what_is_gone_is_noticed() {
+    noticed_by_kills(Sabotage::NeverForgets, &[settled::NAME]);
 }
 
 #[test]

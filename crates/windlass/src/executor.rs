@@ -1,9 +1,8 @@
 //! Runs operations: calls the plugin, keeps the records, and says how it ended. It decides nothing.
 //!
 //! Each operation runs on worker threads of its plugin's lane, where it may hang without holding up another volume
-//! (I-6); while it waits for a driver it has none. Around the plugin's call stand the duties that
-//! [`windlass_core::operation`] names: the intent is on disk before anything is made, the record claims nothing before
-//! anything is taken away, *done* is said only of what the mount table shows, *refused* only if nothing was left behind.
+//! (I-6); while it waits for a driver it has none. What is done around the plugin's call, and in which order, is a
+//! [`windlass_core::flight::Flight`]; `executor/course.rs` takes its steps.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,26 +13,26 @@ use std::{
 
 use k8s_openapi::api::core::v1::Pod;
 use rustix::io::Errno;
-use serde_json::Map;
 use windlass_core::{
     Operation,
     ids::{BootId, PodUid},
-    operation::{Action, Cause, Done, Earlier, Obstacle, Outcome, Proof, Trouble},
+    operation::{Action, Cause, Obstacle, Outcome, Proof, Trouble},
     spec::{self, VolumeSpec},
 };
-use windlass_linux::{holders, name::Name, ownership, remove, table::MountId, whole_file::Survives};
+use windlass_linux::{holders, name::Name, ownership, remove, table::MountId};
 
 use crate::{
     catalogue::Kind,
     csi::Refreshed,
     layout::{self, Home, Slot},
     packed::Packed,
-    plugin::{self, Attributes, Failure, Left, Made, Plugin, Publish, Scene, Stage, Statistics, Unpublish, Want, What},
-    record::{self, Begun, Key, Record, Records, State},
+    plugin::{self, Attributes, Failure, Left, Made, Scene, Statistics, Want, What},
+    record::{Record, Records, State},
 };
 
-/// The revision of content that was being written. No other content has it, but for a chance of one in 2^64.
-const UNKNOWN: u64 = u64::MAX;
+mod course;
+
+use course::Course;
 
 /// What operations are run with.
 pub(crate) struct Executor {
@@ -113,10 +112,6 @@ impl Ended {
         Self { outcome, made: None, obstacles: Vec::new() }
     }
 
-    fn done(done: Done) -> Self {
-        Self { outcome: Outcome::Done(done), made: None, obstacles: Vec::new() }
-    }
-
     /// It could not begin.
     pub(crate) fn refused(trouble: Trouble) -> Self {
         Self { outcome: Outcome::Refused(trouble), made: None, obstacles: Vec::new() }
@@ -141,19 +136,11 @@ impl Executor {
         if let Err(failure) = self.refresh_driver(operation).await {
             return Ended::failed(failure);
         }
-        let ended = match &operation.action {
-            Action::Stage { after, label } => self.stage(job, *after, label.clone()).await,
-            Action::Publish { pod, after, access, revision, label } => {
-                let request = Request { pod, after: *after, access: *access, revision: *revision, label };
-                self.publish(job, &request).await
-            }
-            Action::Unpublish { pod, with_pod } => self.unpublish(job, pod, *with_pod).await,
-            Action::Unstage => self.unstage(&operation.spec).await,
-            Action::Expand { to_bytes, .. } => self.expand(job, *to_bytes).await,
-            Action::Attach => self.attach(job).await,
-            Action::Detach => self.detach(&operation.spec).await,
+        let flown = match Course::of(self, job) {
+            Ok(course) => course.fly().await,
+            Err(failure) => Err(failure),
         };
-        ended.unwrap_or_else(|failure| Ended { obstacles: self.obstacles(operation), ..Ended::failed(failure) })
+        flown.unwrap_or_else(|failure| Ended { obstacles: self.obstacles(operation), ..Ended::failed(failure) })
     }
 
     /// A driver that was started again is asked what it can do before it is called. If that is something else than before,
@@ -198,246 +185,9 @@ impl Executor {
         places.iter().filter_map(|it| table.topmost(it)).map(|it| it.id).collect()
     }
 
-    async fn publish(&self, job: &Job, request: &Request<'_>) -> Result<Ended, Failure> {
-        let spec = &job.operation.spec;
-        let Some(want) = &job.want else { return Err(nobody(spec)) };
-        let told = |failure: Failure| self.tell_failure(request.pod, spec, failure);
-        // First, because the pod has its directory whatever becomes of its volumes. Whoever removes the directory of a pod
-        // of this name is done, or will see that the pod is back.
-        let home = self.make_home(request.pod, &job.together).map_err(|it| told(it.nothing_left()))?;
-        self.check_refusal(want).inspect_err(|failure| {
-            if self.may_still_come(failure) {
-                return;
-            }
-            self.scene.tell.warning(request.pod, refused_reason(want, spec), failure.text.as_str());
-        })?;
-        check_group(want, request.access).map_err(told)?;
-        let plugin = plugin_of(spec)?;
-        let slot = Slot::of(request.pod, spec).map_err(|error| told(Failure::open(&error).nothing_left()))?;
-        let key = Key::Publish(slot.clone());
-        let before = match job.is_unrecorded {
-            true => None,
-            false => self.known(&key).map_err(|it| told(it.nothing_left()))?,
-        };
-        let known = before.as_ref().and_then(|it| it.made_in(&self.boot));
-        self.check_place(spec, known).map_err(|it| told(it.nothing_left()))?;
-        let kept = before.as_ref().map(|it| it.other.clone()).unwrap_or_default();
-        let in_use = before.as_ref().filter(|_| request.after == Earlier::Success).and_then(|it| self.proven(it));
-        let proof_is_stale = before.as_ref().is_some_and(|it| matches!(it.state, State::Proven { .. }));
-        let writes_intent = in_use.is_none() && (trace(spec) == Trace::Record || proof_is_stale);
-        let mut begun = None;
-        if writes_intent {
-            let state = before.as_ref().map_or(State::Intent { made: None }, |it| it.intent(&self.boot));
-            let intent = self.record(spec, state, request.label.clone(), Some(want), kept.clone());
-            begun = self.intend(&key, before.as_ref(), &intent, trace(spec).survives()).map_err(told)?;
-        } else if let (Some(record), Some(made)) = (&before, in_use) {
-            // What the pod has stays proven, but from now on its content may be the new one or the old.
-            let state =
-                State::Proven { boot: self.boot.clone(), made: made.clone(), revision: UNKNOWN, epoch: job.epoch };
-            let unsettled = Record { state, ..record.clone() };
-            self.write(&key, &unsettled, Survives::Crash).map_err(|it| told(it.nothing_left()))?;
-        }
-        let (uid, access, after, label) = (request.pod, request.access, request.after, request.label.as_deref());
-        let begun = Mutex::new(begun);
-        let lost = |made: Made| Made { lost_at: self.lost_at(spec, before.as_ref(), &made), ..made };
-        // What a plugin is going to mount is known before anybody can see it, and stands in the record by then.
-        let intend = |made: &Made| {
-            let state = State::Intent { made: Some((self.boot.clone(), lost(made.clone()))) };
-            let intent = self.record(spec, state, request.label.clone(), Some(want), kept.clone());
-            let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
-            match &*begun {
-                Some(begun) => begun.add(&intent).map_err(|error| Failure::open(&error)),
-                None => {
-                    *begun = self.intend(&key, before.as_ref(), &intent, Survives::Crash)?;
-                    Ok(())
-                }
-            }
-        };
-        let task =
-            Publish { spec, slot: &slot, home: &home, uid, want, access, after, label, made: known, intend: &intend };
-        let published = plugin.publish(&self.scene, &task).await.and_then(|made| {
-            self.check(&made)?;
-            Ok(made)
-        });
-        let begun = begun.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match published {
-            Ok(made) => {
-                let made = lost(made);
-                self.tell_if_lost(request.pod, want, before.as_ref(), &made);
-                let state = State::Proven {
-                    boot: self.boot.clone(),
-                    made: made.clone(),
-                    revision: request.revision,
-                    epoch: job.epoch,
-                };
-                let proof = self.record(spec, state, request.label.clone(), Some(want), kept);
-                // What left a directory is found without a record too, so one that was not finished is taken for none, and
-                // goes with the volume.
-                let is_first = before.is_none() && !writes_intent && begun.is_none() && made.what != What::Host;
-                self.prove(&key, begun.as_ref(), &proof, is_first).map_err(told)?;
-                Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made), obstacles: Vec::new() })
-            }
-            Err(failure) => {
-                // What this call did not change is as it was recorded before.
-                match (&failure.left, &before) {
-                    (Left::Nothing, Some(record)) if in_use.is_some() => self.write(&key, record, Survives::Crash)?,
-                    (Left::Nothing, None) if writes_intent || begun.is_some() => self.forget(&key)?,
-                    _ => {}
-                }
-                Err(told(failure))
-            }
-        }
-    }
-
-    /// Both records outlast a power cut, as what is attached does.
-    async fn attach(&self, job: &Job) -> Result<Ended, Failure> {
-        let spec = &job.operation.spec;
-        let Some(want) = &job.want else { return Err(nobody(spec)) };
-        let uid = want.uid();
-        let told =
-            |failure: Failure| self.tell_as("FailedAttachVolume", &uid, spec, "AttachVolume.Attach failed", failure);
-        let plugin = plugin_of(spec)?;
-        let key = Key::Attach(spec.id.clone());
-        let before = self.known(&key).map_err(|it| told(it.nothing_left()))?;
-        let node = match attached_as(before.as_ref()) {
-            // It may be attached under this name, so it is not attached under another one.
-            Some(node) => node.to_owned(),
-            None => plugin.node_id(&self.scene, spec).map_err(|it| told(it.nothing_left()))?,
-        };
-        let state = |context| State::Attachment { node: node.clone(), context };
-        let write =
-            |context| self.write(&key, &self.record(spec, state(context), None, None, Map::new()), Survives::PowerLoss);
-        write(None).map_err(told)?;
-        let task = plugin::Attach { spec, want, node_id: &node };
-        match plugin.attach(&self.scene, &task).await {
-            Ok(context) => {
-                write(Some(context.clone())).map_err(told)?;
-                self.scene.drivers.set_context(&spec.id, Some(context));
-                let text = format!("AttachVolume.Attach succeeded for volume \"{}\" ", spec.inner_name);
-                self.scene.tell.normal(&uid, "SuccessfulAttachVolume", text);
-                Ok(Ended::done(Done::Attached { device: None }))
-            }
-            Err(failure) => {
-                if failure.left == Left::Nothing && before.is_none() {
-                    self.forget(&key)?;
-                }
-                Err(told(failure))
-            }
-        }
-    }
-
-    async fn detach(&self, spec: &Arc<VolumeSpec>) -> Result<Ended, Failure> {
-        let left = |it: Failure| Failure { left: Left::Something, ..it };
-        let key = Key::Attach(spec.id.clone());
-        let before = self.known(&key)?;
-        let plugin = plugin_of(spec)?;
-        let node = match attached_as(before.as_ref()) {
-            Some(node) => node.to_owned(),
-            None => plugin.node_id(&self.scene, spec).map_err(left)?,
-        };
-        let state = State::Attachment { node: node.clone(), context: None };
-        self.write(&key, &self.record(spec, state, None, None, Map::new()), Survives::PowerLoss)?;
-        self.scene.drivers.set_context(&spec.id, None);
-        plugin.detach(&self.scene, spec, &node).await.map_err(left)?;
-        self.forget(&key)?;
-        Ok(Ended::done(Done::Gone))
-    }
-
-    async fn stage(&self, job: &Job, after: Earlier, label: Option<Arc<str>>) -> Result<Ended, Failure> {
-        let spec = &job.operation.spec;
-        let Some(want) = &job.want else { return Err(nobody(spec)) };
-        let uid = want.uid();
-        let told = |failure: Failure| self.tell_step(&uid, spec, stage_failed(spec.mode), failure);
-        self.check_refusal(want).inspect_err(|failure| {
-            if self.may_still_come(failure) {
-                return;
-            }
-            self.scene.tell.warning(&uid, refused_reason(want, spec), failure.text.as_str());
-        })?;
-        let plugin = plugin_of(spec)?;
-        let key = Key::Stage(spec.id.clone());
-        let before = match job.is_unrecorded {
-            true => None,
-            false => self.known(&key).map_err(|it| told(it.nothing_left()))?,
-        };
-        let kept = before.as_ref().map(|it| it.other.clone()).unwrap_or_default();
-        let known = before.as_ref().and_then(|it| it.made_in(&self.boot));
-        self.check_place(spec, known).map_err(|it| told(it.nothing_left()))?;
-        let state = before.as_ref().map_or(State::Intent { made: None }, |it| it.intent(&self.boot));
-        let intent = self.record(spec, state, label.clone(), None, kept.clone());
-        let begun = self.intend(&key, before.as_ref(), &intent, Survives::PowerLoss).map_err(told)?;
-        let task = Stage { spec, want, access: want.access(), after, label: label.as_deref() };
-        let staged = plugin.stage(&self.scene, &task).await.and_then(|made| {
-            self.check(&made)?;
-            Ok(made)
-        });
-        match staged {
-            Ok(made) => {
-                let state = State::Proven { boot: self.boot.clone(), made: made.clone(), revision: 0, epoch: 0 };
-                self.prove(&key, begun.as_ref(), &self.record(spec, state, label, None, kept), false).map_err(told)?;
-                Ok(Ended { outcome: Outcome::Done(Done::Mounted(made.proof)), made: Some(made), obstacles: Vec::new() })
-            }
-            Err(failure) => {
-                if failure.left == Left::Nothing && before.is_none() {
-                    self.forget(&key)?;
-                }
-                Err(told(failure))
-            }
-        }
-    }
-
-    async fn unpublish(&self, job: &Job, pod: &PodUid, with_pod: bool) -> Result<Ended, Failure> {
-        let spec = &job.operation.spec;
-        let slot = Slot::of(pod, spec).map_err(|error| Failure::open(&error))?;
-        let key = Key::Publish(slot.clone());
-        // What this life has made it knows as well as the record does.
-        let before = if job.held.is_some() { None } else { self.known(&key)? };
-        let made = before.as_ref().map_or(job.held.as_ref(), |it| it.made_in(&self.boot));
-        let home = job.together.home.get_or_init(|| Arc::new(self.scene.layout.home(&slot.pod)));
-        let recorded = before.is_some() || job.held.is_some();
-        if self.holds_while_in_use {
-            self.check_unused(&slot, made)?;
-        }
-        self.retire(&key, with_pod)?;
-        let task = Unpublish { spec, slot: &slot, home, made, recorded };
-        plugin_of(spec)?.unpublish(&self.scene, &task).await.map_err(|it| Failure { left: Left::Something, ..it })?;
-        self.forget(&key)?;
-        Ok(Ended::done(Done::Gone))
-    }
-
-    async fn unstage(&self, spec: &Arc<VolumeSpec>) -> Result<Ended, Failure> {
-        let key = Key::Stage(spec.id.clone());
-        self.retire(&key, false)?;
-        plugin_of(spec)?.unstage(&self.scene, spec).await.map_err(|it| Failure { left: Left::Something, ..it })?;
-        self.forget(&key)?;
-        Ok(Ended::done(Done::Gone))
-    }
-
-    async fn expand(&self, job: &Job, to_bytes: u64) -> Result<Ended, Failure> {
-        let spec = &job.operation.spec;
-        let Some(want) = &job.want else { return Err(nobody(spec)) };
-        match plugin_of(spec)?.expand(&self.scene, spec, want, to_bytes).await? {
-            Some(size_bytes) => Ok(Ended::done(Done::Expanded { size_bytes })),
-            None => Err(Failure::refused(Cause::NotSupported, "there is nothing to grow on this node")),
-        }
-    }
-
     /// How full a volume is.
     pub(crate) fn statistics(&self, want: &Want, made: &Made) -> Result<Statistics, Failure> {
         plugin::of(want.detail.kind).statistics(&self.scene, want, made)
-    }
-
-    /// The record of something.
-    fn known(&self, key: &Key) -> Result<Option<Record>, Failure> {
-        sensible(self.records.read(key))
-    }
-
-    /// What a record proves for this boot.
-    fn proven<'a>(&self, record: &'a Record) -> Option<&'a Made> {
-        match &record.state {
-            State::Proven { boot, made, .. } if *boot == self.boot => Some(made),
-            State::Proven { .. } | State::Intent { .. } | State::Leaving { .. } | State::Attachment { .. } => None,
-        }
     }
 
     /// Whatever is mounted where something was made must be that: what somebody else put there is neither written to nor
@@ -555,79 +305,15 @@ impl Executor {
         }
     }
 
-    fn check_refusal(&self, want: &Want) -> Result<(), Failure> {
-        match &want.detail.refusal {
-            None => Ok(()),
-            Some(refusal) => {
-                let invalid = Cause::Node(Obstacle::InputInvalid);
-                let cause = refusal.waits_on.clone().map_or(invalid, Cause::Object);
-                Err(Failure::refused(cause, refusal.to_string()).noting(&*refusal.note))
-            }
+    fn check_refusal(&self, pod: &PodUid, want: &Want, spec: &VolumeSpec) -> Result<(), Failure> {
+        let Some(refusal) = &want.detail.refusal else { return Ok(()) };
+        let invalid = Cause::Node(Obstacle::InputInvalid);
+        let cause = refusal.waits_on.clone().map_or(invalid, Cause::Object);
+        let failure = Failure::refused(cause, refusal.to_string()).noting(&*refusal.note);
+        if !self.may_still_come(&failure) {
+            self.scene.tell.warning(pod, refused_reason(want, spec), failure.text.as_str());
         }
-    }
-
-    fn record(
-        &self,
-        spec: &Arc<VolumeSpec>,
-        state: State,
-        label: Option<Arc<str>>,
-        want: Option<&Want>,
-        other: Map<String, serde_json::Value>,
-    ) -> Record {
-        let title = want.map(|it| [it.namespace(), "/", it.name()].concat());
-        Record { spec: spec.clone(), state, label, title, other }
-    }
-
-    fn write(&self, key: &Key, record: &Record, survives: Survives) -> Result<(), Failure> {
-        self.records.write(key, record, survives).map_err(|error| Failure::open(&error))
-    }
-
-    /// Writes down that something is going to be made. What comes of it can be added if there was no record before.
-    fn intend(
-        &self,
-        key: &Key,
-        before: Option<&Record>,
-        intent: &Record,
-        survives: Survives,
-    ) -> Result<Option<Begun>, Failure> {
-        let begun = match before {
-            None => self.records.begin(key, intent, survives).map_err(|error| Failure::open(&error))?,
-            Some(_) => None,
-        };
-        if begun.is_none() {
-            self.write(key, intent, survives)?;
-        }
-        Ok(begun)
-    }
-
-    /// Writes down what was made. Not synced: proof holds for this boot alone, and is lost with it.
-    fn prove(&self, key: &Key, begun: Option<&Begun>, proof: &Record, is_first: bool) -> Result<(), Failure> {
-        let failed = |error| Failure::open(&error);
-        if let Some(begun) = begun {
-            return begun.add(proof).map_err(failed);
-        }
-        if is_first && self.records.begin(key, proof, Survives::Crash).map_err(failed)?.is_some() {
-            return Ok(());
-        }
-        self.write(key, proof, Survives::Crash)
-    }
-
-    /// From now on what is recorded proves nothing.
-    fn retire(&self, key: &Key, with_pod: bool) -> Result<(), Failure> {
-        self.records.retire(key, with_pod).map_err(|error| Failure::open(&error))
-    }
-
-    fn forget(&self, key: &Key) -> Result<(), Failure> {
-        self.records.remove(key).map_err(|error| Failure::open(&error))
-    }
-
-    /// Says it as the kubelet does (P-48), to the pod's owner and in the reason.
-    fn tell_failure(&self, pod: &PodUid, spec: &VolumeSpec, failure: Failure) -> Failure {
-        self.tell_step(pod, spec, publish_failed(spec.mode), failure)
-    }
-
-    fn tell_step(&self, pod: &PodUid, spec: &VolumeSpec, step: &str, failure: Failure) -> Failure {
-        self.tell_as(failed_reason(spec.mode), pod, spec, step, failure)
+        Err(failure)
     }
 
     fn tell_as(&self, reason: &'static str, pod: &PodUid, spec: &VolumeSpec, step: &str, failure: Failure) -> Failure {
@@ -722,78 +408,6 @@ impl Executor {
 /// Whether a directory has nothing in it; one that cannot be read may have.
 fn is_empty(path: &Path) -> bool {
     std::fs::read_dir(path).is_ok_and(|mut it| it.next().is_none())
-}
-
-/// What a publish asks for.
-struct Request<'a> {
-    pod: &'a PodUid,
-    after: Earlier,
-    access: spec::Access,
-    revision: u64,
-    label: &'a Option<Arc<str>>,
-}
-
-/// What tells after a crash that something may be there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Trace {
-    /// The volume's directory in the pod, or there is nothing to undo.
-    Directory,
-    /// A record alone.
-    Record,
-}
-
-impl Trace {
-    /// What a record of an intent must outlive.
-    fn survives(self) -> Survives {
-        match self {
-            Self::Directory => Survives::Crash,
-            Self::Record => Survives::PowerLoss,
-        }
-    }
-}
-
-fn trace(spec: &VolumeSpec) -> Trace {
-    match Kind::of_plugin(spec.plugin.as_str()) {
-        Some(Kind::LocalVolume | Kind::Csi) | None => Trace::Record,
-        Some(
-            Kind::EmptyDir
-            | Kind::GitRepo
-            | Kind::HostPath
-            | Kind::Secret
-            | Kind::DownwardApi
-            | Kind::ConfigMap
-            | Kind::Projected
-            | Kind::Image,
-        ) => Trace::Directory,
-    }
-}
-
-/// A record that makes no sense counts as none; one that cannot be read may still claim something.
-fn sensible(read: Result<Option<Record>, record::Error>) -> Result<Option<Record>, Failure> {
-    match read {
-        Err(record::Error::Damaged { .. }) => Ok(None),
-        other => other.map_err(|error| Failure::open(&error)),
-    }
-}
-
-fn plugin_of(spec: &VolumeSpec) -> Result<&'static dyn Plugin, Failure> {
-    let plugin = Kind::of_plugin(spec.plugin.as_str()).map(plugin::of);
-    plugin.ok_or_else(|| {
-        let text = format!("no volume plugin matched name: {}", spec.plugin);
-        Failure::refused(Cause::Node(Obstacle::AbilityMissing), text)
-    })
-}
-
-/// What the driver calls this node, if it may have attached the volume to it.
-fn attached_as(record: Option<&Record>) -> Option<&str> {
-    match &record?.state {
-        State::Attachment { node, .. } => Some(node),
-        State::Intent { .. } | State::Leaving { .. } | State::Proven { .. } => None,
-    }
-}
-
-fn nobody(spec: &VolumeSpec) -> Failure {
-    Failure::refused(Cause::Other, format!("no pod wants {} any more", spec.id))
 }
 
 /// The kubelet says `FailedMount` of a device on the wrong node too (E-268).

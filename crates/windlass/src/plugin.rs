@@ -56,6 +56,7 @@ pub(crate) use group::wanted as group_wanted;
 use proof::new_mount_proof;
 pub use proof::{directory_proof, mount_proof, mounted, nothing_proof};
 pub use statistics::{Condition, Measure, Statistics};
+pub use windlass_core::flight::Left;
 
 /// What plugins work with.
 pub struct Scene {
@@ -263,15 +264,6 @@ pub struct Failure {
     pub text: String,
     /// What the kubelet's words leave out; empty if that is nothing.
     pub note: String,
-}
-
-/// What a call that failed left behind.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Left {
-    /// Nothing that was not there before.
-    Nothing,
-    /// Perhaps something: it must be undone or done again.
-    Something,
 }
 
 impl Failure {

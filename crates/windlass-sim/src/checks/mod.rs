@@ -8,14 +8,15 @@ pub mod one_at_a_time;
 pub mod order;
 pub mod proof;
 pub mod reasons;
+pub mod records;
 pub mod restart;
 pub mod settled;
 pub mod sharing;
 pub mod unknown;
 pub mod waiters;
 
-use crate::{driver::CallId, world::World};
-use windlass_core::Operation;
+use crate::{driver::CallId, executor::Flight, world::World};
+use windlass_core::{Operation, event::Place, operation::Outcome};
 
 /// An operation is about to start.
 pub(crate) fn operation_started(world: &mut World, operation: &Operation) {
@@ -34,8 +35,22 @@ pub(crate) fn operation_started(world: &mut World, operation: &Operation) {
 
 /// A call reached a driver or plugin.
 pub(crate) fn call_placed(world: &mut World, call: CallId) {
-    let result = in_use::check_call(world, call);
-    world.verdict(in_use::NAME, result);
+    let results = [(in_use::NAME, in_use::check_call(world, call)), (records::NAME, records::check_call(world, call))];
+    for (name, result) in results {
+        world.verdict(name, result);
+    }
+}
+
+/// The process itself is about to mount something.
+pub(crate) fn mount_begins(world: &mut World, place: &Place) {
+    let result = records::check_mount(world, place);
+    world.verdict(records::NAME, result);
+}
+
+/// The engine is about to be told how an operation ended.
+pub(crate) fn operation_ended(world: &mut World, flight: &Flight, outcome: &Outcome) {
+    let result = records::check_end(world, flight, outcome);
+    world.verdict(records::NAME, result);
 }
 
 /// Something happened, and everything that follows at once has followed.

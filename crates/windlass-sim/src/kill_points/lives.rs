@@ -1,7 +1,7 @@
-//! The lives that are killed everywhere: one driver, one volume, one pod or two, and one thing that happens to them.
+//! The lives that are killed everywhere: one driver or none, one volume, one pod or two, and one thing that happens to them.
 
 use crate::{
-    script::{Behavior, Entry, Script, Start, Stimulus},
+    script::{Behavior, Entry, LocalTrouble, Script, Start, Stimulus},
     setting::{GIBIBYTE, Medium, PodPlan, Setting, SourcePlan, UsePlan, VolumePlan},
 };
 use std::time::Duration;
@@ -25,11 +25,22 @@ struct Kind {
     attach: Attach,
     stage: bool,
     mode: Mode,
+    /// A remote one is of a driver, the others the process makes itself.
+    medium: Medium,
+    refresh: Refresh,
 }
 
-const BY_CONTROLLER: Kind = Kind { attach: Attach::ByController, stage: true, mode: Mode::Filesystem };
+const BY_CONTROLLER: Kind = Kind {
+    attach: Attach::ByController,
+    stage: true,
+    mode: Mode::Filesystem,
+    medium: Medium::Remote,
+    refresh: Refresh::Never,
+};
 const BY_NODE: Kind = Kind { attach: Attach::ByNode, ..BY_CONTROLLER };
 const STAGED: Kind = Kind { attach: Attach::NotNeeded, ..BY_CONTROLLER };
+const DIRECTORY: Kind = Kind { stage: false, medium: Medium::Directory, ..STAGED };
+const IN_MEMORY: Kind = Kind { medium: Medium::Memory, ..DIRECTORY };
 
 /// When things happen, in seconds. The life without a kill has settled long before the next thing happens.
 const COMES: u64 = 1;
@@ -50,6 +61,16 @@ pub fn lives() -> Vec<Life> {
     let lost = [(0, faulty(Behavior::ConnectionLost, 20)), (COMES, comes(0)), (GOES, goes(0))];
     // Unmounted, but the driver keeps it for a while: a staged volume without a pod.
     let kept = [(COMES, comes(0)), (GOES, faulty(Behavior::PartialUnstage, 20)), (GOES, goes(0))];
+    let changing = |it: Kind| Kind { refresh: Refresh::OnChange, ..it };
+    let changes = [(COMES, comes(0)), (MEANWHILE, CHANGES), (GOES, goes(0))];
+    // Content that cannot be changed for a while: the pod keeps what it has.
+    let refused = [(COMES, comes(0)), (10, troubled(LocalTrouble::Refused)), (MEANWHILE, CHANGES), (GOES, goes(0))];
+    let refused_by_driver =
+        [(COMES, comes(0)), (10, faulty(Behavior::FinalError, 15)), refused[2].clone(), (GOES, goes(0))];
+    let at_first = |it| [(0, troubled(it)), (COMES, comes(0)), (GOES, goes(0))];
+    let at_last = [(COMES, comes(0)), (35, troubled(LocalTrouble::Unknown)), (GOES, goes(0))];
+    // It is back before the process is, whenever that was killed.
+    let comes_back = [(COMES, comes(0)), (MEANWHILE, goes(0)), (21, comes(0)), (60, goes(0))];
     let stays = [(COMES, comes(0)), (MEANWHILE, Stimulus::DriverRestarts { driver: 0 })];
     vec![
         life("by controller, staged", BY_CONTROLLER, &comes_and_goes),
@@ -83,6 +104,21 @@ pub fn lives() -> Vec<Life> {
         life("staged without a pod", STAGED, &kept),
         life("by controller, the pod stays", BY_CONTROLLER, &stays),
         life("by node, the pod stays", BY_NODE, &stays),
+        life("a directory", DIRECTORY, &comes_and_goes),
+        life("in memory", IN_MEMORY, &comes_and_goes),
+        life("a directory, the pod comes back", DIRECTORY, &comes_back),
+        life("in memory, the pod comes back", IN_MEMORY, &comes_back),
+        life("a directory, content changes", changing(DIRECTORY), &changes),
+        life("in memory, content changes", changing(IN_MEMORY), &changes),
+        life("of a driver, content changes", changing(not_staged(STAGED)), &changes),
+        life("a directory, content is refused", changing(DIRECTORY), &refused),
+        life("in memory, content is refused", changing(IN_MEMORY), &refused),
+        life("of a driver, content is refused", changing(not_staged(STAGED)), &refused_by_driver),
+        life("a directory, refused at first", DIRECTORY, &at_first(LocalTrouble::Refused)),
+        life("in memory, refused at first", IN_MEMORY, &at_first(LocalTrouble::Refused)),
+        life("a directory, half made at first", DIRECTORY, &at_first(LocalTrouble::Unknown)),
+        life("in memory, half made at first", IN_MEMORY, &at_first(LocalTrouble::Unknown)),
+        life("in memory, half taken away", IN_MEMORY, &at_last),
     ]
 }
 
@@ -97,6 +133,13 @@ fn goes(pod: usize) -> Stimulus {
 /// The driver does this with every call, for so many seconds.
 fn faulty(behavior: Behavior, seconds: u64) -> Stimulus {
     Stimulus::DriverFaulty { driver: 0, behavior, per_mille: 1000, lasts: seconds * 1000 }
+}
+
+const CHANGES: Stimulus = Stimulus::ContentChanges { volume: 0 };
+
+/// What the process does itself goes wrong like this, for a quarter of a minute.
+fn troubled(trouble: LocalTrouble) -> Stimulus {
+    Stimulus::LocalFaulty { trouble, per_mille: 1000, lasts: 15_000 }
 }
 
 fn life(name: &'static str, kind: Kind, story: &[(u64, Stimulus)]) -> Life {
@@ -117,26 +160,27 @@ fn setting(kind: Kind) -> Setting {
     setting.drivers.push("disk.example".into());
     setting.sources.push(SourcePlan { name: "manifests".into(), counted: true });
     setting.attacher = kind.attach == Attach::ByController;
+    let of_driver = kind.medium == Medium::Remote;
     setting.volumes.push(VolumePlan {
         name: "data".into(),
-        plugin: PluginName::from("kubernetes.io/csi"),
-        driver: Some(0),
+        plugin: PluginName::from(if of_driver { "kubernetes.io/csi" } else { "kubernetes.io/configmap" }),
+        driver: of_driver.then_some(0),
         capabilities: Capabilities {
             attach: kind.attach,
             stage: kind.stage,
             block: kind.mode == Mode::Block,
-            expand: true,
-            refresh: Refresh::Never,
-            identity: Identity::Shared,
+            expand: of_driver,
+            refresh: kind.refresh,
+            identity: if of_driver { Identity::Shared } else { Identity::PerPod },
             concurrency: Concurrency::Alone,
             patience: Duration::from_secs(5),
         },
         mode: kind.mode,
         sharing: Sharing::Shared,
-        medium: Medium::Remote,
+        medium: kind.medium,
         labelled: false,
         object: None,
-        size_bytes: Some(GIBIBYTE),
+        size_bytes: of_driver.then_some(GIBIBYTE),
     });
     for name in ["one", "other"] {
         let used = UsePlan { outer: OuterName::from("data"), volume: 0, access: Access::ReadWrite, invalid: false };
