@@ -1,7 +1,7 @@
 //! The API: HTTP and JSON on a unix socket, Kubernetes-style objects, watches as streams.
 //!
 //! `docs/api.md` tells how to use it and `docs/openapi.json`, which is served, is the contract. The objects themselves are
-//! `windlass::view`'s. Everything runs on the daemon's one runtime thread, so nothing here blocks.
+//! `windlass_api::view`'s. Everything runs on the daemon's one runtime thread, so nothing here blocks.
 
 mod caller;
 mod connections;

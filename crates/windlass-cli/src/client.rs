@@ -1,4 +1,4 @@
-//! Asks the daemon: HTTP/1.1 over its socket, JSON in the types of [`windlass::view`].
+//! Asks the daemon: HTTP/1.1 over its socket, JSON in the types of [`windlass_api::view`].
 //!
 //! Nothing here waits for ever, except a watch for its next line: connecting and answers have a deadline, and answers a
 //! size. What becomes of an answer is the verbs' business.
@@ -25,7 +25,7 @@ use tokio::{
     net::UnixStream,
     time::{Instant, sleep, timeout},
 };
-use windlass::view::{API_VERSION, WatchEvent};
+use windlass_api::view::{API_VERSION, WatchEvent};
 
 use crate::{daemon::config::Settings, paths::Paths};
 

@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::watch as told;
 use windlass::{
     node::{ClaimRefusal, DeleteError, Deleted, Ended},
-    view::{self, List, PodPhase, containers::containers},
+    view::{self, Kind, List, PodPhase, RetryStatus, containers::containers},
 };
 use windlass_core::ids::PodUid;
 
@@ -192,8 +192,8 @@ impl Place {
 
 type Answer<T> = Result<Json<T>, Status>;
 
-fn list<T: Serialize>(kind: &str, items: Vec<T>) -> Response {
-    Json(List::new(kind, items)).into_response()
+fn list<T: Kind + Serialize>(items: Vec<T>) -> Response {
+    Json(List::new(items)).into_response()
 }
 
 async fn node(_: Plain, State(api): State<Api>) -> Answer<view::Node> {
@@ -207,7 +207,7 @@ async fn pods(place: Place, listing: Listing, State(api): State<Api>) -> Result<
     }
     let mut pods = node.show_pods().await?;
     pods.retain(|it| place.holds(&it.metadata));
-    Ok(list("Pod", pods))
+    Ok(list(pods))
 }
 
 async fn mounts(place: Place, listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
@@ -216,7 +216,7 @@ async fn mounts(place: Place, listing: Listing, State(api): State<Api>) -> Resul
         return Ok(watch::respond(watch::mounts(node, place.namespace), watching, api.stop));
     }
     let pods = node.show_pods().await?;
-    Ok(list("Mount", pods.iter().filter(|it| place.holds(&it.metadata)).flat_map(view::mounts).collect()))
+    Ok(list(pods.iter().filter(|it| place.holds(&it.metadata)).flat_map(view::mounts).collect()))
 }
 
 async fn volumes(listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
@@ -224,7 +224,7 @@ async fn volumes(listing: Listing, State(api): State<Api>) -> Result<Response, S
     if let Some(watching) = listing.watch {
         return Ok(watch::respond(watch::volumes(node), watching, api.stop));
     }
-    Ok(list("Volume", node.show_volumes().await?))
+    Ok(list(node.show_volumes().await?))
 }
 
 async fn drivers(listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
@@ -232,7 +232,7 @@ async fn drivers(listing: Listing, State(api): State<Api>) -> Result<Response, S
     if let Some(watching) = listing.watch {
         return Ok(watch::respond(watch::drivers(node), watching, api.stop));
     }
-    Ok(list("Driver", node.show_drivers().await?))
+    Ok(list(node.show_drivers().await?))
 }
 
 async fn claims(place: Place, listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
@@ -242,7 +242,7 @@ async fn claims(place: Place, listing: Listing, State(api): State<Api>) -> Resul
     }
     let mut claims = node.show_claims().await?;
     claims.retain(|it| place.holds(&it.metadata));
-    Ok(list("Claim", claims))
+    Ok(list(claims))
 }
 
 async fn claim(place: Place, _: Plain, State(api): State<Api>) -> Answer<view::Claim> {
@@ -273,7 +273,7 @@ async fn delete_claim(_: MayChange, place: Place, _: Plain, State(api): State<Ap
     };
     let metadata = view::Metadata { namespace: Some(namespace), name: place.name, uid: None };
     let status = view::ClaimDeletionStatus { outcome: outcome.into(), volume };
-    Ok(Json(view::Object::new("ClaimDeletion", metadata, status)))
+    Ok(Json(view::Object::new(metadata, status)))
 }
 
 async fn operations(listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
@@ -281,7 +281,7 @@ async fn operations(listing: Listing, State(api): State<Api>) -> Result<Response
     if let Some(watching) = listing.watch {
         return Ok(watch::respond(watch::operations(node), watching, api.stop));
     }
-    Ok(list("Operation", node.show_operations().await?))
+    Ok(list(node.show_operations().await?))
 }
 
 async fn events(place: Place, listing: Listing, State(api): State<Api>) -> Response {
@@ -290,7 +290,7 @@ async fn events(place: Place, listing: Listing, State(api): State<Api>) -> Respo
     }
     let mut events = api.shared.journal.events();
     events.retain(|it| place.holds(&it.metadata));
-    list("Event", events)
+    list(events)
 }
 
 async fn pod(place: Place, _: Plain, State(api): State<Api>) -> Answer<view::Pod> {
@@ -377,14 +377,14 @@ async fn retry_pod(_: MayChange, place: Place, volume: OneVolume, State(api): St
         return Err(Status::not_found(format!("pod {:?} has no volume {name:?}", place.name)));
     }
     let retried = api.shared.node.retry(Some(&uid), volume.0.as_deref()).await?;
-    Ok(Json(view::retry(shown.metadata, retried)))
+    Ok(Json(view::Object::new(shown.metadata, RetryStatus { retried })))
 }
 
 /// Tries at once whatever failed.
 async fn retry_all(_: MayChange, _: Plain, State(api): State<Api>) -> Answer<view::Retry> {
     let retried = api.shared.node.retry(None, None).await?;
     let metadata = view::Metadata { name: api.shared.about.node_name.clone(), ..view::Metadata::default() };
-    Ok(Json(view::retry(metadata, retried)))
+    Ok(Json(view::Object::new(metadata, RetryStatus { retried })))
 }
 
 /// The process answers, and so does its engine: without that it does nothing for anybody.

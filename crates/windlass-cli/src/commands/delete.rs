@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::ExitCode};
 
-use windlass::view::{self, List, PodPhase};
+use windlass_api::view::{self, List, PodPhase};
 use windlass_core::reason::Code;
 
 use super::lookup;

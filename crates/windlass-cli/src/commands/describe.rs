@@ -3,7 +3,7 @@
 use std::{path::Path, process::ExitCode, time::Duration};
 
 use jiff::Timestamp;
-use windlass::view::{self, Condition, ConditionStatus, List, MountStatus, Severity};
+use windlass_api::view::{self, Condition, ConditionStatus, List, MountStatus, Severity};
 
 use super::{claims, lookup};
 use crate::{

@@ -5,7 +5,7 @@ mod everything;
 use std::{path::Path, process::ExitCode};
 
 use jiff::Timestamp;
-use windlass::view::{self, MountStatus, PodPhase};
+use windlass_api::view::{self, MountStatus, PodPhase};
 
 use super::{claims, lookup};
 use crate::{

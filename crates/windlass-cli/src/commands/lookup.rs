@@ -1,6 +1,6 @@
 //! Finds a pod by its name, or says what else was perhaps meant.
 
-use windlass::view::{self, List, Severity};
+use windlass_api::view::{self, List, Severity};
 
 use crate::{
     client::{self, Client},
@@ -71,7 +71,7 @@ pub(crate) fn problem(problem: &view::Problem) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass::view::{Metadata, Object, PodPhase, PodStatus};
+    use windlass_api::view::{Metadata, Object, PodPhase, PodStatus};
 
     fn pod(namespace: &str, name: &str) -> view::Pod {
         let metadata = Metadata { namespace: Some(namespace.into()), name: name.into(), uid: None };
@@ -83,7 +83,7 @@ mod tests {
             goes_at: None,
             volumes: Vec::new(),
         };
-        Object::new("Pod", metadata, status)
+        Object::new(metadata, status)
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod oci;
 use std::{path::Path, process::ExitCode};
 
 use clap::ValueEnum;
-use windlass::view::{self, ContainerMounts, Containers};
+use windlass_api::view::{self, ContainerMounts, Containers};
 
 use super::lookup;
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::ExitCode};
 
-use windlass::view;
+use windlass_api::view;
 
 use crate::{
     args::{self, Retry},

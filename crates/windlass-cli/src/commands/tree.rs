@@ -4,7 +4,7 @@ mod disk;
 
 use std::{env, path::Path, process::ExitCode};
 
-use windlass::view::{self, List};
+use windlass_api::view::{self, List};
 
 use crate::{
     args::{self, Look, Tree},

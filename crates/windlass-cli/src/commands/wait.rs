@@ -12,7 +12,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::{Duration, Instant, timeout_at};
-use windlass::view::{self, Metadata, PodPhase, WatchEvent, WatchKind};
+use windlass_api::view::{self, Metadata, PodPhase, WatchEvent, WatchKind};
 
 use super::lookup;
 use crate::{

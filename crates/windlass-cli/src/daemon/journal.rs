@@ -98,7 +98,7 @@ impl Journal {
         } else {
             kept.next += 1;
             let metadata = Metadata { namespace, name: format!("{of}.{}", kept.next), uid: None };
-            kept.events.push_back(view::Object::new("Event", metadata, status));
+            kept.events.push_back(view::Object::new(metadata, status));
             if kept.events.len() > EVENTS_MAX {
                 kept.events.pop_front();
             }

@@ -138,7 +138,7 @@ impl Shared {
             counts,
         };
         let metadata = Metadata { name: self.about.node_name.clone(), ..Metadata::default() };
-        Ok(view::Object::new("Node", metadata, status))
+        Ok(view::Object::new(metadata, status))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
-use windlass::view::{self, ClaimPhase, ConditionStatus, Metadata, PodPhase};
+use windlass_api::view::{self, ClaimPhase, ConditionStatus, Kind, Metadata, PodPhase};
 use windlass_core::reason::Code;
 
 use super::{
@@ -52,9 +52,7 @@ pub(crate) fn title(metadata: &Metadata) -> String {
 }
 
 /// A kind of object that can be listed.
-pub(crate) trait Listed: Serialize + DeserializeOwned {
-    /// `Pod`.
-    const KIND: &str;
+pub(crate) trait Listed: Kind + Serialize + DeserializeOwned {
     /// As it is typed, and in paths.
     const PLURAL: &str;
     /// Whether it lives in a namespace.
@@ -89,7 +87,6 @@ pub(crate) trait Listed: Serialize + DeserializeOwned {
 }
 
 impl Listed for view::Pod {
-    const KIND: &str = "Pod";
     const PLURAL: &str = "pods";
     const NAMESPACED: bool = true;
     const HEADINGS: &[&'static str] = &["NAME", "READY", "STATUS", "AGE"];
@@ -230,7 +227,6 @@ pub(crate) fn unknown() -> String {
 }
 
 impl Listed for view::Mount {
-    const KIND: &str = "Mount";
     const PLURAL: &str = "mounts";
     const NAMESPACED: bool = true;
     const HEADINGS: &[&'static str] = &["POD", "VOLUME", "TYPE", "STATUS", "AGE"];
@@ -265,7 +261,6 @@ impl Listed for view::Mount {
 }
 
 impl Listed for view::Volume {
-    const KIND: &str = "Volume";
     const PLURAL: &str = "volumes";
     const NAMESPACED: bool = false;
     const HEADINGS: &[&'static str] = &["NAME", "TYPE", "STATUS", "STAGED", "IN-USE", "PODS"];
@@ -301,7 +296,6 @@ impl Listed for view::Volume {
 }
 
 impl Listed for view::Claim {
-    const KIND: &str = "Claim";
     const PLURAL: &str = "claims";
     const NAMESPACED: bool = true;
     const HEADINGS: &[&'static str] = &["NAME", "STATUS", "VOLUME", "CAPACITY", "CLASS", "AGE"];
@@ -361,7 +355,6 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 impl Listed for view::Driver {
-    const KIND: &str = "Driver";
     const PLURAL: &str = "drivers";
     const NAMESPACED: bool = false;
     const HEADINGS: &[&'static str] = &["NAME", "STATUS", "VOLUMES", "NODE ID", "AGE"];
@@ -394,7 +387,6 @@ impl Listed for view::Driver {
 }
 
 impl Listed for view::Operation {
-    const KIND: &str = "Operation";
     const PLURAL: &str = "operations";
     const NAMESPACED: bool = false;
     const HEADINGS: &[&'static str] = &["ID", "OPERATION", "STATUS", "VOLUME", "POD", "AGE"];
@@ -434,7 +426,6 @@ impl Listed for view::Operation {
 }
 
 impl Listed for view::Event {
-    const KIND: &str = "Event";
     const PLURAL: &str = "events";
     const NAMESPACED: bool = true;
     const HEADINGS: &[&'static str] = &["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"];
@@ -477,7 +468,6 @@ impl Listed for view::Event {
 }
 
 impl Listed for view::Node {
-    const KIND: &str = "Node";
     const PLURAL: &str = "node";
     const NAMESPACED: bool = false;
     const HEADINGS: &[&'static str] = &["NAME", "STATUS", "PODS", "VOLUMES", "VERSION", "AGE"];

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass::view::{
+use windlass_api::view::{
     self, Awaited, ClaimDeletionStatus, ClaimPhase, ClaimStatus, Condition, ConditionStatus, ContainerDevice,
     ContainerMount, ContainerMounts, ContainersStatus, Counts, DriverSettings, DriverStatus, EventStatus, GivenVolume,
     List, Metadata, MissingMount, MountStatus, NodeStatus, Object, OperationStatus, PodPhase, PodStatisticsStatus,
@@ -219,7 +219,7 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
             goes_at: Some(now),
             volumes: vec![mount()],
         };
-        Object::new("Pod", metadata(), status)
+        Object::new(metadata(), status)
     };
     let problem = Problem {
         severity: Severity::NotOurs,
@@ -354,18 +354,18 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
     };
     let statistics = PodStatisticsStatus { volumes: vec![measured] };
     let examples: [(&str, Value); 13] = [
-        ("Node", json!(Object::new("Node", metadata(), node))),
+        ("Node", json!(Object::new(metadata(), node))),
         ("Pod", json!(pod())),
-        ("PodList", json!(List::new("Pod", vec![pod()]))),
+        ("PodList", json!(List::new(vec![pod()]))),
         ("Mount", json!(view::mounts(&pod())[0])),
-        ("Volume", json!(Object::new("Volume", metadata(), volume))),
-        ("Driver", json!(Object::new("Driver", metadata(), driver))),
-        ("Claim", json!(Object::new("Claim", metadata(), claim))),
-        ("ClaimDeletion", json!(Object::new("ClaimDeletion", metadata(), deletion))),
-        ("Operation", json!(Object::new("Operation", metadata(), operation))),
-        ("Event", json!(Object::new("Event", metadata(), event))),
-        ("Containers", json!(Object::new("Containers", metadata(), containers))),
-        ("PodStatistics", json!(Object::new("PodStatistics", metadata(), statistics))),
+        ("Volume", json!(Object::new(metadata(), volume))),
+        ("Driver", json!(Object::new(metadata(), driver))),
+        ("Claim", json!(Object::new(metadata(), claim))),
+        ("ClaimDeletion", json!(Object::new(metadata(), deletion))),
+        ("Operation", json!(Object::new(metadata(), operation))),
+        ("Event", json!(Object::new(metadata(), event))),
+        ("Containers", json!(Object::new(metadata(), containers))),
+        ("PodStatistics", json!(Object::new(metadata(), statistics))),
         ("Status", json!(Status::not_found("nothing"))),
     ];
     for (kind, value) in &examples {

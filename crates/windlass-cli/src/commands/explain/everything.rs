@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use windlass::view::{self, ConditionStatus, List, PodPhase, Reason, Severity};
+use windlass_api::view::{self, ConditionStatus, List, PodPhase, Reason, Severity};
 use windlass_core::reason::Code;
 
 use crate::{

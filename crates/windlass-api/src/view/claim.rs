@@ -3,10 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Object, Reason};
-
-/// A claim, or what was made for one that is gone.
-pub type Claim = Object<ClaimStatus>;
+use super::Reason;
 
 /// How a claim stands.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -75,9 +72,6 @@ pub enum ClaimPhase {
     /// The claim is not there, and its volume is kept.
     Kept,
 }
-
-/// What becomes of the volume of a claim that somebody has deleted.
-pub type ClaimDeletion = Object<ClaimDeletionStatus>;
 
 /// What becomes of the volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

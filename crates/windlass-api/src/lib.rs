@@ -1,0 +1,3 @@
+//! What windlass shows of a node.
+
+pub mod view;
