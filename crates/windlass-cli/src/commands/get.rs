@@ -18,7 +18,7 @@ use crate::{
 };
 
 pub(crate) async fn run(command: &Get, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
-    let client = Client::new(socket);
+    let client = client::connect(socket);
     let question = Question {
         names: command.target.names(&command.names),
         must_exist: true,

@@ -23,7 +23,7 @@ use crate::{
 const AT_ONCE: usize = 8;
 
 pub(crate) async fn run(command: &Usage, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
-    let client = Client::new(socket);
+    let client = client::connect(socket);
     let names: Vec<&str> = command.pods.iter().map(|it| args::bare(it)).collect();
     let pods = pods(&client, &names, command.namespaces.one()).await?;
     let statistics = ask(&client, pods).await?;

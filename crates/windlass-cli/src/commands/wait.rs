@@ -28,7 +28,7 @@ use crate::{
 };
 
 pub(crate) async fn run(command: &Wait, socket: Option<&Path>, _look: &Look) -> anyhow::Result<ExitCode> {
-    let client = Client::new(socket);
+    let client = client::connect(socket);
     let namespace = command.namespaces.one();
     if namespace.is_none() && !command.all {
         return Err(
@@ -55,7 +55,9 @@ pub(crate) async fn run(command: &Wait, socket: Option<&Path>, _look: &Look) -> 
     // What is there has its own time: even a wait of no time at all looks.
     let looked = deadline.map(|it| it.max(Instant::now() + client::DEADLINE));
     loop {
-        let Some(event) = in_time(looked, watch.next()).await else { return Err(client.silent().into()) };
+        let Some(event) = in_time(looked, watch.next()).await else {
+            return Err(client::Error::Silent { socket: client.socket().into() }.into());
+        };
         let event = event?;
         if event.kind == WatchKind::Bookmark {
             break;
