@@ -3,18 +3,22 @@
 //! These types are a contract: `docs/openapi.json` is made from them, the server sends them and the client reads them.
 //! Here fields are added, and none is renamed or dropped.
 
+mod about;
 mod claim;
 mod driver;
 mod statistics;
+mod status;
 
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use about::{ApiResource, ApiResourceList, Health, Version};
 pub use claim::{ClaimDeletionStatus, ClaimPhase, ClaimStatus};
 pub use driver::{DriverSettings, DriverStatus};
 pub use statistics::{PodStatisticsStatus, Usage, VolumeCondition, VolumeStatistics};
+pub use status::Status;
 
 /// What `apiVersion` says of every object here.
 pub const API_VERSION: &str = "windlass/v1alpha1";
@@ -594,6 +598,18 @@ where
     /// What stands so, under this name.
     pub fn new(metadata: Metadata, status: S) -> Self {
         Self { api_version: API_VERSION.into(), kind: Self::KIND.into(), metadata, status }
+    }
+}
+
+impl Pod {
+    /// The condition of this type, if it is told.
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.status.conditions.iter().find(|it| it.kind == kind)
+    }
+
+    /// All volumes of the pod are mounted.
+    pub fn is_mounted(&self) -> bool {
+        self.condition("VolumesMounted").is_some_and(|it| it.status == ConditionStatus::True)
     }
 }
 

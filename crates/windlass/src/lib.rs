@@ -42,6 +42,9 @@ pub use node::Node;
 
 pub mod view;
 
+#[cfg(feature = "server")]
+pub mod backend;
+
 pub mod source;
 
 pub mod measuring;

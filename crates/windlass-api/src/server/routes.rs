@@ -6,7 +6,7 @@ use axum::{
     Json, Router,
     body::Body,
     extract::{FromRequestParts, RawPathParams, Request, State},
-    http::{Method, Uri, header, request::Parts},
+    http::{Method, StatusCode, Uri, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{delete, get, post},
@@ -16,21 +16,18 @@ use hyper::body::Body as _;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::watch as told;
-use windlass::{
-    node::{ClaimRefusal, DeleteError, Deleted, Ended},
-    view::{self, Kind, List, PodPhase, RetryStatus, containers::containers},
-};
-use windlass_core::ids::PodUid;
 
 use super::{
-    BASE, OPENAPI,
+    backend::{Backend, Pods, Readiness},
     caller::MayChange,
+    journal::Journal,
     query::{Listing, OneVolume, Plain},
-    statistics,
-    status::Status,
     watch,
 };
-use crate::daemon::shared::{self, Shared};
+use crate::{
+    BASE, OPENAPI,
+    view::{self, Kind, List, PodPhase, Status},
+};
 
 /// How much may be sent along with a request. Nothing reads it.
 const BODY_MAX: usize = 64 * 1024;
@@ -42,7 +39,8 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 /// What requests are answered from.
 #[derive(Clone)]
 pub(super) struct Api {
-    pub(super) shared: Arc<Shared>,
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) journal: Arc<Journal>,
     /// Becomes true when the daemon stops.
     pub(super) stop: told::Receiver<bool>,
 }
@@ -52,7 +50,7 @@ pub(super) fn router(api: Api) -> Router {
     let resources = Router::new()
         .route("/node", get(node))
         .route("/pods", get(pods))
-        .route("/pods/{name}", get(pod_by_uid).delete(delete_pod))
+        .route("/pods/{name}", get(pod).delete(delete_pod))
         .route("/pods/{name}/orphans", delete(delete_orphans))
         .route("/mounts", get(mounts))
         .route("/volumes", get(volumes))
@@ -139,13 +137,20 @@ async fn not_possible(method: Method) -> Status {
     Status::method_not_allowed(format!("{method} is not possible here; see /openapi.json"))
 }
 
+impl IntoResponse for Status {
+    fn into_response(self) -> Response {
+        let code = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (code, Json(self)).into_response()
+    }
+}
+
 /// The names in the path, as far as it has them.
-struct Place {
+struct Names {
     namespace: Option<String>,
     name: String,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Place {
+impl<S: Send + Sync> FromRequestParts<S> for Names {
     type Rejection = Status;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Status> {
@@ -159,18 +164,19 @@ impl<S: Send + Sync> FromRequestParts<S> for Place {
     }
 }
 
-impl Place {
+impl Names {
     /// A pod of which only the UID is known may be of any namespace.
     fn holds(&self, metadata: &view::Metadata) -> bool {
         self.namespace.is_none() || metadata.namespace.is_none() || self.namespace == metadata.namespace
     }
 
-    /// The pod of this name, or without a namespace the pod of this UID. While an earlier one of the same name still goes, it is the later one.
-    async fn pod(&self, shared: &Shared) -> Result<view::Pod, Status> {
+    /// The pod of this name, or without a namespace the pod of this UID. While an earlier one of the same name still goes, it
+    /// is the later one.
+    async fn pod(&self, api: &Api) -> Result<view::Pod, Status> {
         // Not by going through all there are (I-9).
         let named = match &self.namespace {
-            Some(namespace) => shared.node.show_pods_named(namespace, &self.name).await?,
-            None => shared.node.show_pod(&PodUid::from(&*self.name)).await?.into_iter().collect(),
+            Some(namespace) => api.backend.pods(Pods::Named { namespace, name: &self.name }).await?,
+            None => api.backend.pods(Pods::Uids(std::slice::from_ref(&self.name))).await?,
         };
         let first = |it: &view::Pod| match it.status.phase {
             PodPhase::Wanted => 0,
@@ -197,224 +203,152 @@ fn list<T: Kind + Serialize>(items: Vec<T>) -> Response {
 }
 
 async fn node(_: Plain, State(api): State<Api>) -> Answer<view::Node> {
-    Ok(Json(api.shared.show_node().await?))
+    Ok(Json(api.backend.node().await?))
 }
 
-async fn pods(place: Place, listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
-    let node = &api.shared.node;
+async fn pods(names: Names, listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
     if let Some(watching) = listing.watch {
-        return Ok(watch::respond(watch::pods(node, place.namespace), watching, api.stop));
+        return Ok(watch::respond(watch::pods(&api.backend, names.namespace), watching, api.stop));
     }
-    let mut pods = node.show_pods().await?;
-    pods.retain(|it| place.holds(&it.metadata));
+    let mut pods = api.backend.pods(Pods::All).await?;
+    pods.retain(|it| names.holds(&it.metadata));
     Ok(list(pods))
 }
 
-async fn mounts(place: Place, listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
-    let node = &api.shared.node;
+async fn mounts(names: Names, listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
     if let Some(watching) = listing.watch {
-        return Ok(watch::respond(watch::mounts(node, place.namespace), watching, api.stop));
+        return Ok(watch::respond(watch::mounts(&api.backend, names.namespace), watching, api.stop));
     }
-    let pods = node.show_pods().await?;
-    Ok(list(pods.iter().filter(|it| place.holds(&it.metadata)).flat_map(view::mounts).collect()))
+    let pods = api.backend.pods(Pods::All).await?;
+    Ok(list(pods.iter().filter(|it| names.holds(&it.metadata)).flat_map(view::mounts).collect()))
 }
 
 async fn volumes(listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
-    let node = &api.shared.node;
     if let Some(watching) = listing.watch {
-        return Ok(watch::respond(watch::volumes(node), watching, api.stop));
+        return Ok(watch::respond(watch::volumes(&api.backend), watching, api.stop));
     }
-    Ok(list(node.show_volumes().await?))
+    Ok(list(api.backend.volumes(None).await?))
 }
 
 async fn drivers(listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
-    let node = &api.shared.node;
     if let Some(watching) = listing.watch {
-        return Ok(watch::respond(watch::drivers(node), watching, api.stop));
+        return Ok(watch::respond(watch::drivers(&api.backend), watching, api.stop));
     }
-    Ok(list(node.show_drivers().await?))
+    Ok(list(api.backend.drivers(None).await?))
 }
 
-async fn claims(place: Place, listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
-    let node = &api.shared.node;
+async fn claims(names: Names, listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
     if let Some(watching) = listing.watch {
-        return Ok(watch::respond(watch::claims(node, place.namespace), watching, api.stop));
+        return Ok(watch::respond(watch::claims(&api.backend, names.namespace), watching, api.stop));
     }
-    let mut claims = node.show_claims().await?;
-    claims.retain(|it| place.holds(&it.metadata));
+    let mut claims = api.backend.claims(None).await?;
+    claims.retain(|it| names.holds(&it.metadata));
     Ok(list(claims))
 }
 
-async fn claim(place: Place, _: Plain, State(api): State<Api>) -> Answer<view::Claim> {
-    let namespace = place.namespace.as_deref().unwrap_or_default();
-    let claim = api.shared.node.show_claim(namespace, &place.name).await?;
+async fn claim(names: Names, _: Plain, State(api): State<Api>) -> Answer<view::Claim> {
+    let namespace = names.namespace.as_deref().unwrap_or_default();
+    let claim = api.backend.claims(Some((namespace, &names.name))).await?.pop();
     claim
         .map(Json)
-        .ok_or_else(|| Status::not_found(format!("there is no claim {:?} in namespace {namespace:?}", place.name)))
+        .ok_or_else(|| Status::not_found(format!("there is no claim {:?} in namespace {namespace:?}", names.name)))
 }
 
 /// Has the volume deleted now that was made for a claim that is gone.
-async fn delete_claim(_: MayChange, place: Place, _: Plain, State(api): State<Api>) -> Answer<view::ClaimDeletion> {
-    let namespace = place.namespace.clone().unwrap_or_default();
-    let deleted = api.shared.node.delete_claim(&namespace, &place.name).await.map_err(|refusal| {
-        let text = refusal.to_string();
-        match refusal {
-            ClaimRefusal::Unknown { .. } => Status::not_found(text),
-            ClaimRefusal::StillThere { .. }
-            | ClaimRefusal::InUse { .. }
-            | ClaimRefusal::SourceIncomplete { .. }
-            | ClaimRefusal::Busy { .. } => Status::conflict(text),
-            ClaimRefusal::Ended(ended) => ended.into(),
-        }
-    })?;
-    let (outcome, volume) = match deleted {
-        Deleted::Deleting { volume } => ("Deleting", volume),
-        Deleted::Released { volume } => ("Released", Some(volume)),
-    };
-    let metadata = view::Metadata { namespace: Some(namespace), name: place.name, uid: None };
-    let status = view::ClaimDeletionStatus { outcome: outcome.into(), volume };
-    Ok(Json(view::Object::new(metadata, status)))
+async fn delete_claim(_: MayChange, names: Names, _: Plain, State(api): State<Api>) -> Answer<view::ClaimDeletion> {
+    let namespace = names.namespace.as_deref().unwrap_or_default();
+    api.backend.delete_claim(namespace, &names.name).await.map(Json)
 }
 
 async fn operations(listing: Listing, State(api): State<Api>) -> Result<Response, Status> {
-    let node = &api.shared.node;
     if let Some(watching) = listing.watch {
-        return Ok(watch::respond(watch::operations(node), watching, api.stop));
+        return Ok(watch::respond(watch::operations(&api.backend), watching, api.stop));
     }
-    Ok(list(node.show_operations().await?))
+    Ok(list(api.backend.operations().await?))
 }
 
-async fn events(place: Place, listing: Listing, State(api): State<Api>) -> Response {
+async fn events(names: Names, listing: Listing, State(api): State<Api>) -> Response {
     if let Some(watching) = listing.watch {
-        return watch::respond(watch::events(&api.shared, place.namespace), watching, api.stop);
+        return watch::respond(watch::events(&api.journal, names.namespace), watching, api.stop);
     }
-    let mut events = api.shared.journal.events();
-    events.retain(|it| place.holds(&it.metadata));
+    let mut events = api.journal.events();
+    events.retain(|it| names.holds(&it.metadata));
     list(events)
 }
 
-async fn pod(place: Place, _: Plain, State(api): State<Api>) -> Answer<view::Pod> {
-    place.pod(&api.shared).await.map(Json)
-}
-
-async fn pod_by_uid(place: Place, query: Plain, api: State<Api>) -> Answer<view::Pod> {
-    pod(place, query, api).await
+async fn pod(names: Names, _: Plain, State(api): State<Api>) -> Answer<view::Pod> {
+    names.pod(&api).await.map(Json)
 }
 
 /// Takes a pod away that nobody names. One that somebody does is told by whom.
-async fn delete_pod(_: MayChange, place: Place, _: Plain, State(api): State<Api>) -> Answer<view::Pod> {
-    let shown = place.pod(&api.shared).await?;
-    let uid = PodUid::from(shown.metadata.uid.as_deref().unwrap_or_default());
-    let deleted = api.shared.node.delete_pod(&uid).await;
-    deleted.map_err(|error| {
-        if let DeleteError::Ended(ended) = error {
-            return Status::from(ended);
-        }
-        let manifests = &api.shared.about.manifests;
-        let manifest = api.shared.source.summary().borrow().manifest_of(&uid).map(|it| manifests.join(it));
-        Status::conflict(match (error, manifest) {
-            (DeleteError::Wanted, Some(file)) => {
-                format!(
-                    "pod {:?} is in the manifest {}, and goes when it is removed there",
-                    shown.metadata.name,
-                    file.display()
-                )
-            }
-            (error, _) => format!("pod {:?} cannot be deleted: {error}", shown.metadata.name),
-        })
-    })?;
-    tracing::info!(pod = shown.metadata.name, uid = uid.as_str(), "somebody said that the pod may go");
-    place.pod(&api.shared).await.or(Ok(shown)).map(Json)
+async fn delete_pod(_: MayChange, names: Names, _: Plain, State(api): State<Api>) -> Answer<view::Pod> {
+    let shown = names.pod(&api).await?;
+    api.backend.delete_pod(&shown).await?;
+    let uid = shown.metadata.uid.as_deref().unwrap_or_default();
+    tracing::info!(pod = shown.metadata.name, uid, "somebody said that the pod may go");
+    names.pod(&api).await.or(Ok(shown)).map(Json)
 }
 
 /// Takes volumes away that a pod had before the start and does not name.
-async fn delete_orphans(_: MayChange, place: Place, _: Plain, State(api): State<Api>) -> Answer<view::Pod> {
-    let shown = place.pod(&api.shared).await?;
-    let uid = PodUid::from(shown.metadata.uid.as_deref().unwrap_or_default());
-    if !api.shared.node.delete_orphans(&uid).await? {
-        let text = format!("pod {:?} has no volume that is held because it does not name it", shown.metadata.name);
-        return Err(Status::conflict(text));
-    }
-    place.pod(&api.shared).await.or(Ok(shown)).map(Json)
+async fn delete_orphans(_: MayChange, names: Names, _: Plain, State(api): State<Api>) -> Answer<view::Pod> {
+    let shown = names.pod(&api).await?;
+    api.backend.delete_orphans(&shown).await?;
+    names.pod(&api).await.or(Ok(shown)).map(Json)
 }
 
-async fn pod_containers(place: Place, _: Plain, State(api): State<Api>) -> Answer<view::Containers> {
-    let shown = place.pod(&api.shared).await?;
-    let uid = PodUid::from(shown.metadata.uid.as_deref().unwrap_or_default());
-    let node = &api.shared.node;
-    let Some(pod) = node.pod(&uid).await? else {
-        let gone = format!("no manifest of pod {:?} is in force any more, so its containers are not known", place.name);
-        return Err(Status::not_found(gone));
-    };
-    let looking = async { Ok::<_, Ended>((node.volumes(&uid).await?, node.groups(&uid).await?)) };
-    let (volumes, groups) = tokio::time::timeout(LOOK_TIMEOUT, looking).await.map_err(|_| {
+async fn pod_containers(names: Names, _: Plain, State(api): State<Api>) -> Answer<view::Containers> {
+    let shown = names.pod(&api).await?;
+    let looked = tokio::time::timeout(LOOK_TIMEOUT, api.backend.containers(&shown)).await;
+    let containers = looked.map_err(|_| {
         let seconds = LOOK_TIMEOUT.as_secs();
-        Status::timeout(format!("the mounts of pod {:?} could not be looked at within {seconds} s", place.name))
-    })??;
-    let why = |name: &str| {
-        let volume = shown.status.volumes.iter().find(|it| it.volume == name)?;
-        volume.reasons.last().map(|it| format!("the volume is not mounted: {}", it.message))
-    };
-    Ok(Json(containers(&pod, &volumes, groups, why)))
+        Status::timeout(format!("the mounts of pod {:?} could not be looked at within {seconds} s", names.name))
+    })?;
+    containers.map(Json)
 }
 
-/// Whoever does not answer in time is told of with an error in its place, and holds up no other (I-6).
-async fn pod_statistics(place: Place, _: Plain, State(api): State<Api>) -> Answer<view::PodStatistics> {
-    let shown = place.pod(&api.shared).await?;
-    let uid = PodUid::from(shown.metadata.uid.as_deref().unwrap_or_default());
-    let asked = api.shared.node.ask_statistics(&uid).await?;
-    let questions = asked.into_iter().map(|(name, asked)| (name.to_string(), asked.answer()));
-    Ok(Json(view::statistics(&shown, statistics::answers(questions, statistics::TIMEOUT).await)))
+async fn pod_statistics(names: Names, _: Plain, State(api): State<Api>) -> Answer<view::PodStatistics> {
+    let shown = names.pod(&api).await?;
+    api.backend.statistics(&shown).await.map(Json)
 }
 
 /// Tries at once what failed of a pod, or of one volume of it.
-async fn retry_pod(_: MayChange, place: Place, volume: OneVolume, State(api): State<Api>) -> Answer<view::Retry> {
-    let shown = place.pod(&api.shared).await?;
-    let uid = PodUid::from(shown.metadata.uid.as_deref().unwrap_or_default());
+async fn retry_pod(_: MayChange, names: Names, volume: OneVolume, State(api): State<Api>) -> Answer<view::Retry> {
+    let shown = names.pod(&api).await?;
     if let Some(name) = &volume.0
         && !shown.status.volumes.iter().any(|it| it.volume == *name)
     {
-        return Err(Status::not_found(format!("pod {:?} has no volume {name:?}", place.name)));
+        return Err(Status::not_found(format!("pod {:?} has no volume {name:?}", names.name)));
     }
-    let retried = api.shared.node.retry(Some(&uid), volume.0.as_deref()).await?;
-    Ok(Json(view::Object::new(shown.metadata, RetryStatus { retried })))
+    api.backend.retry(Some(&shown), volume.0.as_deref()).await.map(Json)
 }
 
 /// Tries at once whatever failed.
 async fn retry_all(_: MayChange, _: Plain, State(api): State<Api>) -> Answer<view::Retry> {
-    let retried = api.shared.node.retry(None, None).await?;
-    let metadata = view::Metadata { name: api.shared.about.node_name.clone(), ..view::Metadata::default() };
-    Ok(Json(view::Object::new(metadata, RetryStatus { retried })))
+    api.backend.retry(None, None).await.map(Json)
 }
 
 /// The process answers, and so does its engine: without that it does nothing for anybody.
-async fn healthz(_: Plain, State(api): State<Api>) -> Result<Response, Status> {
-    alive(&api).await?;
-    Ok(Json(json!({"status": "ok"})).into_response())
-}
-
-async fn alive(api: &Api) -> Result<(), Status> {
-    let answered = tokio::time::timeout(LOOK_TIMEOUT, api.shared.node.ping()).await;
-    let seconds = LOOK_TIMEOUT.as_secs();
-    Ok(answered.map_err(|_| Status::unavailable(format!("the engine has not answered within {seconds} s")))??)
+async fn healthz(_: Plain, State(api): State<Api>) -> Answer<view::Health> {
+    readiness(&api).await?;
+    Ok(Json(view::Health::ok()))
 }
 
 /// Everything is known, so what is shown is all there is.
-async fn readyz(_: Plain, State(api): State<Api>) -> Result<Response, Status> {
-    alive(&api).await?;
-    let is_synced = api.shared.node.is_synced().await?;
-    let is_complete = api.shared.source.summary().borrow().complete;
-    // Not by showing all there is: this is asked often, whatever the number of pods (I-9).
-    let (reason, message) = match (is_synced, is_complete) {
-        (true, true) => return Ok(Json(json!({"status": "ok"})).into_response()),
-        (false, _) => shared::NOT_SYNCED,
-        (true, false) => shared::NOT_COMPLETE,
-    };
-    Err(Status::unavailable(format!("{reason}: {message}")))
+async fn readyz(_: Plain, State(api): State<Api>) -> Answer<view::Health> {
+    match readiness(&api).await? {
+        Readiness::Ready => Ok(Json(view::Health::ok())),
+        Readiness::NotReady { why } => Err(Status::unavailable(why)),
+    }
 }
 
-async fn version(_: Plain) -> Response {
-    Json(json!({"version": env!("CARGO_PKG_VERSION"), "apiVersion": view::API_VERSION})).into_response()
+async fn readiness(api: &Api) -> Result<Readiness, Status> {
+    let answered = tokio::time::timeout(LOOK_TIMEOUT, api.backend.readiness()).await;
+    let seconds = LOOK_TIMEOUT.as_secs();
+    answered.map_err(|_| Status::unavailable(format!("the engine has not answered within {seconds} s")))?
+}
+
+async fn version(_: Plain) -> Json<view::Version> {
+    Json(view::Version { version: env!("CARGO_PKG_VERSION").into(), api_version: view::API_VERSION.into() })
 }
 
 async fn openapi(_: Plain) -> Response {
@@ -422,23 +356,25 @@ async fn openapi(_: Plain) -> Response {
 }
 
 /// What there is, in the form in which Kubernetes tells.
-async fn discovery(_: Plain) -> Response {
-    let resource = |name: &str, kind: &str, namespaced: bool, verbs: &[&str]| json!({"name": name, "kind": kind, "namespaced": namespaced, "verbs": verbs});
+async fn discovery(_: Plain) -> Json<view::ApiResourceList> {
+    let resource = |name: &str, kind: &str, namespaced: bool, verbs: &[&str]| view::ApiResource {
+        name: name.into(),
+        kind: kind.into(),
+        namespaced,
+        verbs: verbs.iter().map(|it| (*it).into()).collect(),
+    };
     let all = ["get", "list", "watch", "delete"];
     let some = ["list", "watch"];
-    let resources = [
-        resource("node", "Node", false, &all[..1]),
-        resource("pods", "Pod", true, &all),
-        resource("pods/containers", "Containers", true, &all[..1]),
-        resource("pods/statistics", "PodStatistics", true, &all[..1]),
-        resource("mounts", "Mount", true, &some),
-        resource("volumes", "Volume", false, &some),
-        resource("drivers", "Driver", false, &some),
-        resource("claims", "Claim", true, &["get", "list", "watch", "delete"]),
-        resource("operations", "Operation", false, &some),
-        resource("events", "Event", true, &some),
-    ];
-    let kind = "APIResourceList";
-    Json(json!({"apiVersion": view::API_VERSION, "kind": kind, "groupVersion": view::API_VERSION, "resources": resources}))
-        .into_response()
+    Json(view::ApiResourceList::new(vec![
+        resource("node", view::Node::KIND, false, &all[..1]),
+        resource("pods", view::Pod::KIND, true, &all),
+        resource("pods/containers", view::Containers::KIND, true, &all[..1]),
+        resource("pods/statistics", view::PodStatistics::KIND, true, &all[..1]),
+        resource("mounts", view::Mount::KIND, true, &some),
+        resource("volumes", view::Volume::KIND, false, &some),
+        resource("drivers", view::Driver::KIND, false, &some),
+        resource("claims", view::Claim::KIND, true, &all),
+        resource("operations", view::Operation::KIND, false, &some),
+        resource("events", view::Event::KIND, true, &some),
+    ]))
 }

@@ -6,13 +6,13 @@ mod oci;
 use std::{path::Path, process::ExitCode};
 
 use clap::ValueEnum;
+use windlass::backend::mount_namespace;
 use windlass_api::view::{self, ContainerMounts, Containers};
 
 use super::lookup;
 use crate::{
     args::{self, Color, Look, Mounts, MountsFormat},
     client::{self, Client},
-    daemon::shared::mount_namespace,
     exit::Failure,
     output::{self, columns::title, paint::Paint, plain, table::Table},
 };

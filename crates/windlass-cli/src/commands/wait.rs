@@ -19,12 +19,7 @@ use crate::{
     args::{self, Goal, Look, Wait},
     client::{self, Client},
     exit::{self, Failure},
-    output::{
-        self,
-        columns::{is_mounted, mount_status},
-        lines::Lines,
-        plain,
-    },
+    output::{self, columns::mount_status, lines::Lines, plain},
 };
 
 pub(crate) async fn run(command: &Wait, socket: Option<&Path>, _look: &Look) -> anyhow::Result<ExitCode> {
@@ -192,7 +187,7 @@ impl Waiting {
         for pod in self.pods.0.values() {
             let Metadata { namespace: of, name, .. } = &pod.metadata;
             let here = namespace.is_none() || of.is_none() || of.as_deref() == namespace;
-            if here && (self.goal != Goal::Mounted || is_mounted(pod) || is_coming(pod)) {
+            if here && (self.goal != Goal::Mounted || pod.is_mounted() || is_coming(pod)) {
                 names.push((of.clone(), name.clone()));
             }
         }
@@ -229,7 +224,7 @@ impl Waiting {
                 continue;
             }
             let met = match self.goal {
-                Goal::Mounted => self.pods.of(target).any(is_mounted),
+                Goal::Mounted => self.pods.of(target).any(view::Pod::is_mounted),
                 Goal::Unmounted => {
                     self.pods.of(target).all(has_nothing) && (target.seen || self.pods.nameless().is_none())
                 }

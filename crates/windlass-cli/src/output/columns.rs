@@ -131,29 +131,24 @@ fn held_volumes(pod: &view::Pod) -> Vec<Timestamp> {
 
 /// Whether all volumes of a pod are mounted, and why not.
 pub(crate) fn mounted_condition(pod: &view::Pod) -> Option<&view::Condition> {
-    pod.status.conditions.iter().find(|it| it.kind == "VolumesMounted")
+    pod.condition("VolumesMounted")
 }
 
 /// Why a pod whose volumes are all mounted has one that is not what it should be now.
 pub(crate) fn stale_condition(pod: &view::Pod) -> Option<&view::Condition> {
-    let current = pod.status.conditions.iter().find(|it| it.kind == "VolumesCurrent");
-    current.filter(|it| it.status == ConditionStatus::False && is_mounted(pod))
+    let current = pod.condition("VolumesCurrent");
+    current.filter(|it| it.status == ConditionStatus::False && pod.is_mounted())
 }
 
 /// That what a pod had in its volumes is lost, though they are all mounted.
 fn lost_condition(pod: &view::Pod) -> Option<&view::Condition> {
-    let lost = pod.status.conditions.iter().find(|it| it.kind == "VolumeContentLost");
-    lost.filter(|it| it.status == ConditionStatus::True && is_mounted(pod))
+    let lost = pod.condition("VolumeContentLost");
+    lost.filter(|it| it.status == ConditionStatus::True && pod.is_mounted())
 }
 
 /// Since when the node knows a pod; an older daemon says since when it stands as it does.
 pub(crate) fn known_since(pod: &view::Pod) -> Option<Timestamp> {
     pod.status.first_seen.or_else(|| mounted_condition(pod).map(|it| it.last_transition_time))
-}
-
-/// Whether all volumes of a pod are mounted.
-pub(crate) fn is_mounted(pod: &view::Pod) -> bool {
-    mounted_condition(pod).is_some_and(|it| it.status == ConditionStatus::True)
 }
 
 /// How a pod stands in a word: of one that is to have its volumes, the deepest reason why it has not; of one that is
