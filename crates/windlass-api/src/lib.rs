@@ -14,6 +14,9 @@ pub mod client;
 #[cfg(feature = "server")]
 pub mod server;
 
+#[cfg(test)]
+mod openapi;
+
 /// Where the resources are.
 pub const BASE: &str = "/apis/windlass/v1alpha1";
 

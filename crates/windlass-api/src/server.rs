@@ -6,6 +6,9 @@
 mod backend;
 mod caller;
 mod connections;
+#[cfg(test)]
+mod document;
+mod endpoint;
 mod journal;
 mod places;
 mod query;

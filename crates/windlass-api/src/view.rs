@@ -39,6 +39,7 @@ pub struct Object<S> {
 
 /// What an object is called.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
     /// The namespace, for kinds that live in one.
@@ -142,6 +143,7 @@ kinds! {
 
 /// Whether something that should be true is true.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// What should be true, for example `VolumesMounted`.
@@ -159,6 +161,8 @@ pub struct Condition {
 
 /// Whether a condition is true.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
 pub enum ConditionStatus {
     /// It is.
     True,
@@ -176,6 +180,7 @@ impl From<bool> for ConditionStatus {
 
 /// How a pod's volumes stand.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PodStatus {
     /// How far the pod's life has gone.
@@ -197,6 +202,8 @@ pub struct PodStatus {
 
 /// How far a pod's life has gone, as far as its volumes care.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
 pub enum PodPhase {
     /// It was found on disk, and nobody has spoken of it yet.
     Found,
@@ -216,6 +223,7 @@ pub enum PodPhase {
 
 /// A volume as one pod has it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct MountStatus {
     /// The pod's name.
@@ -232,8 +240,10 @@ pub struct MountStatus {
     pub plugin: Option<String>,
     /// `Filesystem` or `Block`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(extend("enum" = ["Filesystem", "Block"])))]
     pub mode: Option<String>,
     /// How it stands: a code of `docs/reasons.md`.
+    #[cfg_attr(test, schemars(with = "crate::openapi::Code"))]
     pub state: String,
     /// Since when.
     pub since: Timestamp,
@@ -252,9 +262,11 @@ pub struct MountStatus {
 
 /// One link of the chain from "this is not settled" to the deepest cause known (I-7).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
     /// A code of `docs/reasons.md`.
+    #[cfg_attr(test, schemars(with = "crate::openapi::Code"))]
     pub code: String,
     /// The reason in words.
     pub message: String,
@@ -264,6 +276,7 @@ pub struct Reason {
     pub since: Timestamp,
     /// How many times in a row the operation it is about failed.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub attempts: u32,
     /// When it is tried next, if that is a matter of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -283,9 +296,11 @@ fn is_zero(number: &u32) -> bool {
 
 /// What something waits for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Awaited {
     /// What kind of thing, for example `Object`.
+    #[cfg_attr(test, schemars(extend("enum" = ["Time", "Operation", "Driver", "Object", "Attacher", "Report", "Pod", "Volume", "Source", "Disk"])))]
     pub kind: String,
     /// Which, if there are many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -294,14 +309,17 @@ pub struct Awaited {
 
 /// How a volume stands on this node.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeStatus {
     /// Its kind, for example `kubernetes.io/local-volume`.
     pub plugin: String,
     /// Whether it is attached to this node: `Absent`, `Doing`, `Held`, `Uncertain` or `Undoing`; `NotNeeded` if it need not
     /// be.
+    #[cfg_attr(test, schemars(extend("enum" = ["Absent", "Doing", "Held", "Uncertain", "Undoing", "NotNeeded"])))]
     pub attached: String,
     /// Whether it is ready on this node, in the same words.
+    #[cfg_attr(test, schemars(extend("enum" = ["Absent", "Doing", "Held", "Uncertain", "Undoing", "NotNeeded"])))]
     pub staged: String,
     /// The size it is known to have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -317,6 +335,7 @@ pub struct VolumeStatus {
 
 /// A pod that wants a volume or has it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeUser {
     /// The pod's UID.
@@ -324,6 +343,7 @@ pub struct VolumeUser {
     /// What the pod calls the volume.
     pub names: Vec<String>,
     /// Whether it is published: `Absent`, `Doing`, `Held`, `Uncertain` or `Undoing`.
+    #[cfg_attr(test, schemars(extend("enum" = ["Absent", "Doing", "Held", "Uncertain", "Undoing"])))]
     pub published: String,
     /// Whether a container may have it.
     #[serde(default)]
@@ -338,6 +358,7 @@ pub struct VolumeUser {
 
 /// Work that runs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct OperationStatus {
     /// What it does, for example `publish`.
@@ -358,6 +379,7 @@ pub struct OperationStatus {
 
 /// What is tried at once.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RetryStatus {
     /// All of it.
@@ -366,6 +388,7 @@ pub struct RetryStatus {
 
 /// Something that failed before and is tried at once.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Retried {
     /// What it is, for people.
@@ -376,10 +399,12 @@ pub struct Retried {
 
 /// Something that happened to a pod or a claim, in the words of the kubelet or of Kubernetes' controllers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EventStatus {
     /// `Normal` or `Warning`.
     #[serde(rename = "type")]
+    #[cfg_attr(test, schemars(extend("enum" = ["Normal", "Warning"])))]
     pub tone: String,
     /// The kubelet's word for it, for example `FailedMount`.
     pub reason: String,
@@ -393,6 +418,7 @@ pub struct EventStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
     /// How often.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
     /// When it was told first.
     pub first_time: Timestamp,
@@ -402,6 +428,7 @@ pub struct EventStatus {
 
 /// The daemon and its node.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStatus {
     /// The version of windlass that runs.
@@ -432,6 +459,7 @@ pub struct NodeStatus {
 
 /// How many there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
     /// Pods.
@@ -450,6 +478,7 @@ pub struct Counts {
 
 /// Something that a person should look at.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
     /// How bad it is.
@@ -483,6 +512,8 @@ impl fmt::Display for Problem {
 
 /// How bad a problem is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
 pub enum Severity {
     /// It is not in force; what was before stays.
     Error,
@@ -494,6 +525,7 @@ pub enum Severity {
 
 /// What a pod's containers are to be given.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ContainersStatus {
     /// The containers, in the order of the pod: init containers first, then the others.
@@ -506,6 +538,7 @@ pub struct ContainersStatus {
 
 /// A volume that may be given to containers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct GivenVolume {
     /// What the pod calls it.
@@ -514,6 +547,7 @@ pub struct GivenVolume {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// `Filesystem` or `Block`.
+    #[cfg_attr(test, schemars(extend("enum" = ["Filesystem", "Block"])))]
     pub mode: String,
     /// It must be given read-only.
     pub read_only: bool,
@@ -525,6 +559,7 @@ pub struct GivenVolume {
 
 /// What one container is to be given.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerMounts {
     /// Its name.
@@ -540,6 +575,7 @@ pub struct ContainerMounts {
 
 /// A directory that a container is to be given.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerMount {
     /// What the pod calls the volume.
@@ -554,6 +590,7 @@ pub struct ContainerMount {
     #[serde(default, skip_serializing_if = "is_false")]
     pub recursive_read_only: bool,
     /// `None`, `HostToContainer` or `Bidirectional`.
+    #[cfg_attr(test, schemars(extend("enum" = ["None", "HostToContainer", "Bidirectional"])))]
     pub propagation: String,
     /// Whether the runtime should relabel it for SELinux.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -567,6 +604,7 @@ fn is_false(value: &bool) -> bool {
 
 /// A device that a container is to be given.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerDevice {
     /// What the pod calls the volume.
@@ -576,11 +614,13 @@ pub struct ContainerDevice {
     /// Where the container wants it.
     pub container_path: String,
     /// What the container may do: `r` or `rwm`.
+    #[cfg_attr(test, schemars(extend("enum" = ["r", "rwm"])))]
     pub permissions: String,
 }
 
 /// A volume that a container names and cannot be given.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct MissingMount {
     /// What the pod calls the volume.

@@ -9,7 +9,6 @@ use axum::{
     http::{Method, StatusCode, Uri, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::{delete, get, post},
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
@@ -20,6 +19,7 @@ use tokio::sync::watch as told;
 use super::{
     backend::{Backend, Pods, Readiness},
     caller::MayChange,
+    endpoint::{Answer, Endpoint},
     journal::Journal,
     query::{Listing, OneVolume, Plain},
     watch,
@@ -46,36 +46,140 @@ pub(super) struct Api {
 }
 
 /// Everything that can be asked.
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    use Answer::{About, Document, List, Looked, One};
+    let at = |below: &str| format!("{BASE}{below}");
+    vec![
+        Endpoint::get(at(""), "discover", "What can be asked for", About("APIResourceList"), discovery),
+        Endpoint::get(at("/node"), "getNode", "The daemon and its node", One(view::Node::KIND), node),
+        Endpoint::get(at("/pods"), "listPods", "All pods", List(view::Pod::KIND), pods),
+        Endpoint::get(
+            at("/pods/{name}"),
+            "getPodByUid",
+            "One pod by its UID, also if nobody knows what it is called",
+            One(view::Pod::KIND),
+            pod,
+        ),
+        Endpoint::delete(at("/pods/{name}"), "deletePodByUid", "The same by its UID", One(view::Pod::KIND), delete_pod),
+        Endpoint::delete(
+            at("/pods/{name}/orphans"),
+            "deleteOrphans",
+            "Take volumes away at once that are held because the pod had them before the start and does not name them",
+            One(view::Pod::KIND),
+            delete_orphans,
+        ),
+        Endpoint::get(
+            at("/namespaces/{namespace}/pods"),
+            "listNamespacedPods",
+            "The pods of one namespace",
+            List(view::Pod::KIND),
+            pods,
+        ),
+        Endpoint::get(
+            at("/namespaces/{namespace}/pods/{name}"),
+            "getPod",
+            "One pod; of two of the same name the one that is wanted",
+            One(view::Pod::KIND),
+            pod,
+        ),
+        Endpoint::delete(
+            at("/namespaces/{namespace}/pods/{name}"),
+            "deletePod",
+            "Take a pod away at once that is held because no manifest names it",
+            One(view::Pod::KIND),
+            delete_pod,
+        ),
+        Endpoint::get(
+            at("/namespaces/{namespace}/pods/{name}/containers"),
+            "getContainers",
+            "What the containers of one pod are to be given",
+            Looked(view::Containers::KIND),
+            pod_containers,
+        ),
+        Endpoint::get(
+            at("/namespaces/{namespace}/pods/{name}/statistics"),
+            "getStatistics",
+            "How full the volumes of one pod are, and how they are doing",
+            One(view::PodStatistics::KIND),
+            pod_statistics,
+        ),
+        Endpoint::post(
+            at("/namespaces/{namespace}/pods/{name}/retry"),
+            "retryPod",
+            "Try at once what failed of a pod and waits for its next try; for root and the user whose daemon it is",
+            One(view::Retry::KIND),
+            retry_pod,
+        ),
+        Endpoint::post(
+            at("/retry"),
+            "retryAll",
+            "Try at once whatever failed and waits for its next try; for root and the user whose daemon it is",
+            One(view::Retry::KIND),
+            retry_all,
+        ),
+        Endpoint::get(at("/mounts"), "listMounts", "All mounts", List(view::Mount::KIND), mounts),
+        Endpoint::get(
+            at("/namespaces/{namespace}/mounts"),
+            "listNamespacedMounts",
+            "The mounts of one namespace",
+            List(view::Mount::KIND),
+            mounts,
+        ),
+        Endpoint::get(at("/volumes"), "listVolumes", "All volumes", List(view::Volume::KIND), volumes),
+        Endpoint::get(at("/drivers"), "listDrivers", "All CSI drivers", List(view::Driver::KIND), drivers),
+        Endpoint::get(
+            at("/claims"),
+            "listClaims",
+            "All claims, and the volumes of claims that are gone",
+            List(view::Claim::KIND),
+            claims,
+        ),
+        Endpoint::get(
+            at("/namespaces/{namespace}/claims"),
+            "listNamespacedClaims",
+            "The claims of one namespace",
+            List(view::Claim::KIND),
+            claims,
+        ),
+        Endpoint::get(
+            at("/namespaces/{namespace}/claims/{name}"),
+            "getClaim",
+            "One claim, or the volume that was made for it",
+            One(view::Claim::KIND),
+            claim,
+        ),
+        Endpoint::delete(
+            at("/namespaces/{namespace}/claims/{name}"),
+            "deleteClaim",
+            "Delete the volume now that was made for a claim that is gone",
+            One(view::ClaimDeletion::KIND),
+            delete_claim,
+        ),
+        Endpoint::get(at("/operations"), "listOperations", "All operations", List(view::Operation::KIND), operations),
+        Endpoint::get(at("/events"), "listEvents", "All events", List(view::Event::KIND), events),
+        Endpoint::get(
+            at("/namespaces/{namespace}/events"),
+            "listNamespacedEvents",
+            "The events of one namespace",
+            List(view::Event::KIND),
+            events,
+        ),
+        Endpoint::get("/healthz", "healthz", "Whether the process and its engine answer", About("Health"), healthz),
+        Endpoint::get(
+            "/readyz",
+            "readyz",
+            "Whether everything is known: the disk was read and every manifest was",
+            About("Health"),
+            readyz,
+        ),
+        Endpoint::get("/version", "version", "Which windlass it is", About("Version"), version),
+        Endpoint::get("/openapi.json", "openapi", "This document", Document, openapi),
+    ]
+}
+
 pub(super) fn router(api: Api) -> Router {
-    let resources = Router::new()
-        .route("/node", get(node))
-        .route("/pods", get(pods))
-        .route("/pods/{name}", get(pod).delete(delete_pod))
-        .route("/pods/{name}/orphans", delete(delete_orphans))
-        .route("/mounts", get(mounts))
-        .route("/volumes", get(volumes))
-        .route("/drivers", get(drivers))
-        .route("/claims", get(claims))
-        .route("/operations", get(operations))
-        .route("/events", get(events))
-        .route("/namespaces/{namespace}/pods", get(pods))
-        .route("/namespaces/{namespace}/pods/{name}", get(pod).delete(delete_pod))
-        .route("/namespaces/{namespace}/pods/{name}/containers", get(pod_containers))
-        .route("/namespaces/{namespace}/pods/{name}/statistics", get(pod_statistics))
-        .route("/namespaces/{namespace}/pods/{name}/retry", post(retry_pod))
-        .route("/retry", post(retry_all))
-        .route("/namespaces/{namespace}/mounts", get(mounts))
-        .route("/namespaces/{namespace}/claims", get(claims))
-        .route("/namespaces/{namespace}/claims/{name}", get(claim).delete(delete_claim))
-        .route("/namespaces/{namespace}/events", get(events));
-    Router::new()
-        .nest(BASE, resources)
-        .route(BASE, get(discovery))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/version", get(version))
-        .route("/openapi.json", get(openapi))
-        .fallback(nothing_there)
+    let all = endpoints().into_iter().fold(Router::new(), |router, it| router.route(&it.path, it.route));
+    all.fallback(nothing_there)
         .method_not_allowed_fallback(not_possible)
         .layer(middleware::from_fn(read_body))
         .with_state(api)
@@ -196,13 +300,13 @@ impl Names {
     }
 }
 
-type Answer<T> = Result<Json<T>, Status>;
+type Shown<T> = Result<Json<T>, Status>;
 
 fn list<T: Kind + Serialize>(items: Vec<T>) -> Response {
     Json(List::new(items)).into_response()
 }
 
-async fn node(_: Plain, State(api): State<Api>) -> Answer<view::Node> {
+async fn node(_: Plain, State(api): State<Api>) -> Shown<view::Node> {
     Ok(Json(api.backend.node().await?))
 }
 
@@ -246,7 +350,7 @@ async fn claims(names: Names, listing: Listing, State(api): State<Api>) -> Resul
     Ok(list(claims))
 }
 
-async fn claim(names: Names, _: Plain, State(api): State<Api>) -> Answer<view::Claim> {
+async fn claim(names: Names, _: Plain, State(api): State<Api>) -> Shown<view::Claim> {
     let namespace = names.namespace.as_deref().unwrap_or_default();
     let claim = api.backend.claims(Some((namespace, &names.name))).await?.pop();
     claim
@@ -255,7 +359,7 @@ async fn claim(names: Names, _: Plain, State(api): State<Api>) -> Answer<view::C
 }
 
 /// Has the volume deleted now that was made for a claim that is gone.
-async fn delete_claim(_: MayChange, names: Names, _: Plain, State(api): State<Api>) -> Answer<view::ClaimDeletion> {
+async fn delete_claim(_: MayChange, names: Names, _: Plain, State(api): State<Api>) -> Shown<view::ClaimDeletion> {
     let namespace = names.namespace.as_deref().unwrap_or_default();
     api.backend.delete_claim(namespace, &names.name).await.map(Json)
 }
@@ -276,12 +380,12 @@ async fn events(names: Names, listing: Listing, State(api): State<Api>) -> Respo
     list(events)
 }
 
-async fn pod(names: Names, _: Plain, State(api): State<Api>) -> Answer<view::Pod> {
+async fn pod(names: Names, _: Plain, State(api): State<Api>) -> Shown<view::Pod> {
     names.pod(&api).await.map(Json)
 }
 
 /// Takes a pod away that nobody names. One that somebody does is told by whom.
-async fn delete_pod(_: MayChange, names: Names, _: Plain, State(api): State<Api>) -> Answer<view::Pod> {
+async fn delete_pod(_: MayChange, names: Names, _: Plain, State(api): State<Api>) -> Shown<view::Pod> {
     let shown = names.pod(&api).await?;
     api.backend.delete_pod(&shown).await?;
     let uid = shown.metadata.uid.as_deref().unwrap_or_default();
@@ -290,13 +394,13 @@ async fn delete_pod(_: MayChange, names: Names, _: Plain, State(api): State<Api>
 }
 
 /// Takes volumes away that a pod had before the start and does not name.
-async fn delete_orphans(_: MayChange, names: Names, _: Plain, State(api): State<Api>) -> Answer<view::Pod> {
+async fn delete_orphans(_: MayChange, names: Names, _: Plain, State(api): State<Api>) -> Shown<view::Pod> {
     let shown = names.pod(&api).await?;
     api.backend.delete_orphans(&shown).await?;
     names.pod(&api).await.or(Ok(shown)).map(Json)
 }
 
-async fn pod_containers(names: Names, _: Plain, State(api): State<Api>) -> Answer<view::Containers> {
+async fn pod_containers(names: Names, _: Plain, State(api): State<Api>) -> Shown<view::Containers> {
     let shown = names.pod(&api).await?;
     let looked = tokio::time::timeout(LOOK_TIMEOUT, api.backend.containers(&shown)).await;
     let containers = looked.map_err(|_| {
@@ -306,13 +410,13 @@ async fn pod_containers(names: Names, _: Plain, State(api): State<Api>) -> Answe
     containers.map(Json)
 }
 
-async fn pod_statistics(names: Names, _: Plain, State(api): State<Api>) -> Answer<view::PodStatistics> {
+async fn pod_statistics(names: Names, _: Plain, State(api): State<Api>) -> Shown<view::PodStatistics> {
     let shown = names.pod(&api).await?;
     api.backend.statistics(&shown).await.map(Json)
 }
 
 /// Tries at once what failed of a pod, or of one volume of it.
-async fn retry_pod(_: MayChange, names: Names, volume: OneVolume, State(api): State<Api>) -> Answer<view::Retry> {
+async fn retry_pod(_: MayChange, names: Names, volume: OneVolume, State(api): State<Api>) -> Shown<view::Retry> {
     let shown = names.pod(&api).await?;
     if let Some(name) = &volume.0
         && !shown.status.volumes.iter().any(|it| it.volume == *name)
@@ -323,18 +427,18 @@ async fn retry_pod(_: MayChange, names: Names, volume: OneVolume, State(api): St
 }
 
 /// Tries at once whatever failed.
-async fn retry_all(_: MayChange, _: Plain, State(api): State<Api>) -> Answer<view::Retry> {
+async fn retry_all(_: MayChange, _: Plain, State(api): State<Api>) -> Shown<view::Retry> {
     api.backend.retry(None, None).await.map(Json)
 }
 
 /// The process answers, and so does its engine: without that it does nothing for anybody.
-async fn healthz(_: Plain, State(api): State<Api>) -> Answer<view::Health> {
+async fn healthz(_: Plain, State(api): State<Api>) -> Shown<view::Health> {
     readiness(&api).await?;
     Ok(Json(view::Health::ok()))
 }
 
 /// Everything is known, so what is shown is all there is.
-async fn readyz(_: Plain, State(api): State<Api>) -> Answer<view::Health> {
+async fn readyz(_: Plain, State(api): State<Api>) -> Shown<view::Health> {
     match readiness(&api).await? {
         Readiness::Ready => Ok(Json(view::Health::ok())),
         Readiness::NotReady { why } => Err(Status::unavailable(why)),

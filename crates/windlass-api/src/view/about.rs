@@ -6,8 +6,10 @@ use super::API_VERSION;
 
 /// It is well.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Health {
     /// `ok`.
+    #[cfg_attr(test, schemars(extend("const" = "ok")))]
     pub status: String,
 }
 
@@ -20,23 +22,30 @@ impl Health {
 
 /// Which windlass it is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Version {
     /// Its version.
     pub version: String,
     /// [`API_VERSION`].
+    #[cfg_attr(test, schemars(extend("const" = API_VERSION)))]
     pub api_version: String,
 }
 
 /// What can be asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "APIResourceList"))]
 #[serde(rename_all = "camelCase")]
 pub struct ApiResourceList {
     /// [`API_VERSION`].
+    #[cfg_attr(test, schemars(extend("const" = API_VERSION)))]
     pub api_version: String,
     /// `APIResourceList`.
+    #[cfg_attr(test, schemars(extend("const" = "APIResourceList")))]
     pub kind: String,
     /// [`API_VERSION`].
+    #[cfg_attr(test, schemars(extend("const" = API_VERSION)))]
     pub group_version: String,
     /// The kinds of objects.
     pub resources: Vec<ApiResource>,
@@ -52,6 +61,8 @@ impl ApiResourceList {
 
 /// A kind of object that can be asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "APIResource"))]
 pub struct ApiResource {
     /// How it is called in a path.
     pub name: String,
@@ -60,5 +71,6 @@ pub struct ApiResource {
     /// Whether it lives in a namespace.
     pub namespaced: bool,
     /// What can be done with it.
+    #[cfg_attr(test, schemars(extend("items" = {"enum": ["get", "list", "watch", "delete"]})))]
     pub verbs: Vec<String>,
 }

@@ -7,6 +7,7 @@ use super::Reason;
 
 /// How a claim stands.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimStatus {
     /// How far it has come.
@@ -58,6 +59,8 @@ pub struct ClaimStatus {
 
 /// How far a claim has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
 pub enum ClaimPhase {
     /// It has no volume yet.
     Pending,
@@ -75,10 +78,12 @@ pub enum ClaimPhase {
 
 /// What becomes of the volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimDeletionStatus {
     /// `Deleting`: its driver is asked to delete it. `Released`: its class keeps volumes, so it is forgotten here and stays
     /// with its driver.
+    #[cfg_attr(test, schemars(extend("enum" = ["Deleting", "Released"])))]
     pub outcome: String,
     /// The volume, for people; none if it may have been made, and is found out first.
     #[serde(default, skip_serializing_if = "Option::is_none")]

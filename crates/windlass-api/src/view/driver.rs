@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// How a driver stands.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DriverStatus {
     /// Whether it is registered.
@@ -51,6 +52,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// What is set for a driver on this node; what is not is as for all drivers.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DriverSettings {
     /// The socket of its controller service, by which this node makes, attaches, grows and deletes its volumes itself.
@@ -58,8 +60,10 @@ pub struct DriverSettings {
     pub controller: Option<String>,
     /// How long a call of it may take, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub timeout_milliseconds: Option<u64>,
     /// How many of its calls are made at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub calls_at_once: Option<u64>,
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// How full the volumes of a pod are.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PodStatisticsStatus {
     /// Its volumes, each as it was just now.
@@ -12,6 +13,7 @@ pub struct PodStatisticsStatus {
 
 /// How full a volume is and how it is doing, or why that is not known.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeStatistics {
     /// What the pod calls the volume.
@@ -38,6 +40,7 @@ pub struct VolumeStatistics {
 
 /// How much there is of something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
     /// Altogether; a volume that is a directory among others has no size of its own.
@@ -52,6 +55,7 @@ pub struct Usage {
 
 /// What a driver says of a volume's health.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeCondition {
     /// Something is wrong with it.

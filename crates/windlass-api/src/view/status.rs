@@ -6,17 +6,23 @@ use super::API_VERSION;
 
 /// Why a request was not answered with what it asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// [`API_VERSION`].
+    #[cfg_attr(test, schemars(extend("const" = API_VERSION)))]
     pub api_version: Box<str>,
     /// `Status`.
+    #[cfg_attr(test, schemars(extend("const" = "Status")))]
     pub kind: Box<str>,
     /// `Failure`.
+    #[cfg_attr(test, schemars(extend("const" = "Failure")))]
     pub status: Box<str>,
     /// The status code of the response.
+    #[cfg_attr(test, schemars(range(min = 400, max = 599)))]
     pub code: u16,
     /// What is wrong, as a word.
+    #[cfg_attr(test, schemars(extend("enum" = ["BadRequest", "Forbidden", "NotFound", "MethodNotAllowed", "Conflict", "RequestTimeout", "RequestEntityTooLarge", "ServiceUnavailable", "Timeout"])))]
     pub reason: Box<str>,
     /// What is wrong, for people.
     pub message: Box<str>,
