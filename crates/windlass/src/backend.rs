@@ -211,7 +211,10 @@ impl NodeBackend {
 
     /// The daemon and its node as they are shown.
     async fn show_node(&self) -> Result<view::Node, Ended> {
-        let summary = self.manifests.as_ref().map(|it| it.summary.borrow().clone());
+        let summary = self.manifests.as_ref().map(|it| {
+            let summary = it.summary.borrow();
+            (summary.complete, summary.problems.clone(), summary.as_of)
+        });
         let pods = self.node.show_pods().await?;
         let operations = self.node.show_operations().await?;
         let snapshot = self.node.snapshot().await?;
@@ -235,12 +238,12 @@ impl NodeBackend {
             true => condition("Synced", true, "DiskRead", "What was on disk at the start is known."),
             false => condition("Synced", false, NOT_SYNCED.0, NOT_SYNCED.1),
         }];
-        if let Some(summary) = &summary {
-            conditions.push(match summary.complete {
+        if let Some((complete, problems, _)) = &summary {
+            conditions.push(match complete {
                 true => condition("SourceComplete", true, "AllRead", "Every manifest has been read once."),
                 false => condition("SourceComplete", false, NOT_COMPLETE.0, NOT_COMPLETE.1),
             });
-            conditions.push(match summary.count(Severity::Error) {
+            conditions.push(match problems.iter().filter(|it| it.severity == Severity::Error).count() {
                 0 => condition("ManifestsValid", true, "Valid", "All manifests are in force."),
                 1 => condition("ManifestsValid", false, "Invalid", "1 problem keeps manifests from being in force."),
                 errors => {
@@ -250,7 +253,8 @@ impl NodeBackend {
             });
         }
         // What is given by hand is in force at once.
-        let (mut problems, as_of) = summary.map_or((Vec::new(), Timestamp::now()), |it| (it.problems, it.as_of));
+        let (mut problems, as_of) =
+            summary.map_or_else(|| (Vec::new(), Timestamp::now()), |(_, problems, as_of)| (problems, as_of));
         problems.extend(self.record.journal.not_ours());
         let status = NodeStatus {
             version: env!("CARGO_PKG_VERSION").into(),

@@ -102,7 +102,7 @@ impl Drive {
 
     /// Tells the engine which operations wait, as it is at this moment: those that are for a pod, or all.
     pub(crate) fn tell_turns(&mut self, pod: Option<&PodUid>) {
-        if self.running.values().all(|it| it.turn == Turn::Begun) && pod.is_none() {
+        if pod.is_none() && self.running.values().all(|it| it.turn == Turn::Begun) {
             return self.take_begun();
         }
         self.take_begun_and(true);
