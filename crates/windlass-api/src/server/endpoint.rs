@@ -31,7 +31,6 @@ pub(super) enum Method {
 }
 
 /// What a good answer is.
-#[cfg_attr(not(test), expect(dead_code, reason = "as above"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
     /// An object of this kind.
