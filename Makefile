@@ -91,6 +91,10 @@ api: setup-check ## Test the API against its contract with made-up requests
 	@$(BUILD)
 	@tests/api/run.sh $(TARGET)/debug/windlass
 
+.PHONY: openapi
+openapi: setup-build ## Write docs/openapi.json anew from the types of the API
+	@WINDLASS_WRITE_OPENAPI=1 cargo test $(LOCKED) --quiet --package windlass-api --all-features --lib document
+
 .PHONY: containers
 containers: setup-check ## Give volumes to real containers of runc and podman, as root
 	@echo '==> containers'

@@ -3,12 +3,10 @@
 pub(crate) mod config;
 mod drivers;
 mod follow;
-pub(crate) mod journal;
 mod log;
 mod namespace;
 mod once;
 mod service;
-pub(crate) mod shared;
 
 use std::{
     fs, panic,
@@ -20,24 +18,23 @@ use std::{
 
 use anyhow::Context;
 use config::{Config, Settings, Tokens};
-use jiff::Timestamp;
-use journal::Journal;
 use sd_notify::NotifyState;
-use shared::{About, Shared, Transitions};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
 };
 use windlass::{
     Node,
+    backend::{About, NodeBackend, Recorder},
     csi::DriverSettings,
     node::Builder,
     source::directory::{self, Directory},
     token::{LocalIssuer, Program},
 };
+use windlass_api::server;
 use windlass_linux::{table, workers::Limits};
 
-use crate::{api, output, paths::Paths};
+use crate::{output, paths::Paths};
 
 /// Runs the daemon until it is told to end.
 pub(crate) fn run(settings: Box<Settings>, socket: Option<PathBuf>) -> anyhow::Result<ExitCode> {
@@ -71,6 +68,20 @@ fn joined<T>(thread: JoinHandle<T>) -> T {
     thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
 }
 
+/// The node and the manifests that it follows.
+struct Served {
+    node: Node,
+    source: Directory,
+}
+
+/// Says by which option another path can be named.
+fn unusable(error: server::Error) -> anyhow::Error {
+    match error.is_in_the_way() {
+        true => anyhow::anyhow!("{error} with --socket"),
+        false => error.into(),
+    }
+}
+
 struct Daemon {
     config: Config,
     rootless: bool,
@@ -83,7 +94,7 @@ impl Daemon {
         let mut signals = Signals::listen()?;
         if config.once.is_none() {
             // Before the node keeps something of its own there, in a directory that nobody else can enter.
-            api::make_directory(&config.socket)?;
+            server::make_directory(&config.socket)?;
         }
         // At the same time as the disk: each takes a while where there are many pods.
         let manifests = self.read_manifests()?;
@@ -91,7 +102,7 @@ impl Daemon {
         // What cannot work is refused before anything is made below the root.
         let checked = move || {
             if daemon.config.once.is_none() {
-                api::check(&daemon.config.socket, daemon.config.socket_group.as_deref())?;
+                server::check(&daemon.config.socket, daemon.config.socket_group.as_deref()).map_err(unusable)?;
             }
             let manifests = &daemon.config.manifests;
             fs::read_dir(manifests).with_context(|| format!("read manifests in {}", manifests.display()))?;
@@ -101,49 +112,45 @@ impl Daemon {
         let node = node?;
         // Whoever has the root may have the socket, so this comes after the lock.
         let socket = match config.once {
-            None => Some(api::bind(&config.socket, config.socket_group.as_deref())?),
+            None => Some(server::bind(&config.socket, config.socket_group.as_deref()).map_err(unusable)?),
             Some(_) => None,
         };
         let follow = node.changes_since_start().unwrap_or_else(|| node.changes());
         let once = node.changes();
-        let journal = Arc::new(Journal::new());
-        let started = Timestamp::now();
-        let transitions = Arc::new(Transitions::new(started));
+        let mut about = About::new(&config.root);
+        about.rootless = self.rootless;
+        let recorder = Recorder::new(&about);
+        let record = recorder.record();
         // Begins before the manifests are read, for that brings more news than can be kept for later.
-        tokio::spawn(follow::follow(follow, node.clone(), journal.clone(), transitions.clone(), config.clone()));
+        tokio::spawn(follow::follow(follow, node.clone(), recorder, config.clone()));
         let given = node.clone();
         let Some(source) = signals.unless(move || joined(manifests)?.watch(&given)).await else {
             self.end(&node, &mut signals).await;
             return Ok(ExitCode::SUCCESS);
         };
         let source = source?;
-        let about = About {
-            node_name: config.node_name.clone(),
-            root: config.root.clone(),
-            manifests: config.manifests.clone(),
-            rootless: self.rootless,
-            started,
-        };
-        let shared = Arc::new(Shared { node, source, journal, about, transitions });
+        let backend = NodeBackend::new(node.clone(), record.clone(), about);
+        let backend = Arc::new(backend.with_manifests(&config.manifests, source.summary()));
+        let served = Served { node, source };
         self.greet();
-        tokio::spawn(follow::follow_source(shared.clone()));
+        tokio::spawn(follow::follow_source(served.source.summary(), backend.clone()));
         let Some((listener, file)) = socket else {
             let within = config.once.unwrap_or_default();
             let code = tokio::select! {
-                code = once::bring_up(&shared, once, within) => code,
+                code = once::bring_up(&served, once, within) => code,
                 name = signals.end() => {
                     tracing::info!(signal = name, "ending");
                     Ok(ExitCode::from(crate::exit::NOT_YET))
                 }
             };
-            self.end(&shared.node, &mut signals).await;
+            self.end(&served.node, &mut signals).await;
             return code;
         };
         drop(once);
         let (stop, stopped) = watch::channel(false);
-        let limits = api::Limits::new(config.connections_max);
-        let served = tokio::spawn(api::serve(listener, shared.clone(), limits, stopped));
-        tokio::spawn(service::keep_watchdog(shared.node.clone()));
+        let limits = server::Limits::new(config.connections_max);
+        let serving = tokio::spawn(server::serve(listener, backend, record.journal.clone(), limits, stopped));
+        tokio::spawn(service::keep_watchdog(served.node.clone()));
         service::tell(&[NotifyState::Ready, NotifyState::Status("following the manifests")]);
         let name = loop {
             tokio::select! {
@@ -151,11 +158,11 @@ impl Daemon {
                     Told::End(name) => break name,
                     Told::Reread => {
                         tracing::info!("reading all manifests again");
-                        shared.source.reread();
+                        served.source.reread();
                     }
                 },
                 // Nothing would be looked after any more, and nobody would see it: whoever restarts services does so now.
-                ended = shared.node.ended() => {
+                ended = served.node.ended() => {
                     tracing::error!("{ended}");
                     service::tell(&[NotifyState::Stopping, NotifyState::Status("the engine broke off")]);
                     let _ = stop.send(true);
@@ -171,11 +178,11 @@ impl Daemon {
         service::tell(&[NotifyState::Stopping]);
         let _ = stop.send(true);
         tokio::select! {
-            _ = served => {}
+            _ = serving => {}
             _ = signals.end() => {}
         }
         drop(file);
-        self.end(&shared.node, &mut signals).await;
+        self.end(&served.node, &mut signals).await;
         Ok(ExitCode::SUCCESS)
     }
 

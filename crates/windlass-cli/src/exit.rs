@@ -2,7 +2,7 @@
 
 use std::{io, process::ExitCode};
 
-use crate::{client::Unreachable, output};
+use crate::{client, output};
 
 /// What was asked for failed, or is not so.
 pub(crate) const FAILED: u8 = 1;
@@ -58,7 +58,8 @@ pub(crate) fn code(done: anyhow::Result<ExitCode>) -> ExitCode {
         Ok(code) => return code,
         Err(error) => error,
     };
-    let unreachable = error.chain().find_map(|it| it.downcast_ref::<Unreachable>());
+    let asked = error.chain().find_map(|it| it.downcast_ref::<client::Error>());
+    let unreachable = asked.filter(|it| it.is_unreachable());
     // A reader who has seen enough, such as `head`, is no failure; a daemon that hangs up is one.
     let closed = |it: &(dyn std::error::Error + 'static)| {
         it.downcast_ref::<io::Error>().is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)
@@ -71,8 +72,8 @@ pub(crate) fn code(done: anyhow::Result<ExitCode>) -> ExitCode {
     if let Some(failure) = failure {
         failure.tell_hints();
     }
-    if let Some(unreachable) = unreachable {
-        output::note(&format!("hint: {}", unreachable.hint()));
+    if let Some(hint) = unreachable.and_then(client::hint) {
+        output::note(&format!("hint: {hint}"));
     }
     ExitCode::from(match (unreachable, failure) {
         (Some(_), _) => UNREACHABLE,

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-mod api;
 mod args;
 mod client;
 mod commands;

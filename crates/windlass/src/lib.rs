@@ -43,6 +43,9 @@ pub use node::Node;
 
 pub mod view;
 
+#[cfg(feature = "server")]
+pub mod backend;
+
 pub mod source;
 
 pub mod measuring;

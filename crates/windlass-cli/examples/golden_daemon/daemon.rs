@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use windlass::view::{self, MountStatus, WatchEvent, WatchKind};
+use windlass_api::view::{self, MountStatus, WatchEvent, WatchKind};
 
 use crate::{
     manifests::Manifests,

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use windlass::view::{self, ClaimPhase, List};
+use windlass_api::view::{self, ClaimPhase, List};
 
 use super::describe;
 use crate::{

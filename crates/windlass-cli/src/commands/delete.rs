@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::ExitCode};
 
-use windlass::view::{self, List, PodPhase};
+use windlass_api::view::{self, List, PodPhase};
 use windlass_core::reason::Code;
 
 use super::lookup;
@@ -14,7 +14,7 @@ use crate::{
 };
 
 pub(crate) async fn run(command: &Delete, socket: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let client = Client::new(socket);
+    let client = client::connect(socket);
     match &command.command {
         DeleteCommand::Pod(command) => pods(&client, command).await,
         DeleteCommand::Claim(command) => claims(&client, command).await,
@@ -44,11 +44,11 @@ async fn pods(client: &Client, command: &DeletePod) -> anyhow::Result<ExitCode> 
         };
         match client.delete::<serde_json::Value>(&path).await {
             Ok(_) => output::data(&format!("{done}\n"))?,
-            Err(error) if client::is_refused(&error) => {
+            Err(error) if error.is_refused() => {
                 refused = true;
-                output::note(&format!("error: {}", plain(&format!("{error:#}"))));
+                output::note(&format!("error: {}", plain(&error.to_string())));
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(if refused { ExitCode::from(exit::FAILED) } else { ExitCode::SUCCESS })
@@ -61,11 +61,11 @@ async fn claims(client: &Client, command: &DeleteClaim) -> anyhow::Result<ExitCo
         let (namespace, name) = claim.split_once('/').unwrap_or((&command.namespace, claim));
         match client.delete::<view::ClaimDeletion>(&client::claim(namespace, name)).await {
             Ok(deleted) => output::data(&told(&format!("{namespace}/{name}"), &deleted.status))?,
-            Err(error) if client::is_refused(&error) => {
+            Err(error) if error.is_refused() => {
                 refused = true;
-                output::note(&format!("error: {}", plain(&format!("{error:#}"))));
+                output::note(&format!("error: {}", plain(&error.to_string())));
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(if refused { ExitCode::from(exit::FAILED) } else { ExitCode::SUCCESS })

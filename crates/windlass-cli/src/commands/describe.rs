@@ -3,7 +3,7 @@
 use std::{path::Path, process::ExitCode, time::Duration};
 
 use jiff::Timestamp;
-use windlass::view::{self, Condition, ConditionStatus, List, MountStatus, Severity};
+use windlass_api::view::{self, Condition, ConditionStatus, List, MountStatus, Severity};
 
 use super::{claims, lookup};
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
 };
 
 pub(crate) async fn run(command: &Describe, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
-    let client = Client::new(socket);
+    let client = client::connect(socket);
     let style = Style { now: Timestamp::now(), lines: Lines::of_locale(), paint: Paint::of(look) };
     let names = command.target.names(&command.names);
     let texts = match command.target.resource {

@@ -2,17 +2,17 @@
 
 use std::{path::Path, process::ExitCode};
 
-use windlass::view;
+use windlass_api::view;
 
 use super::get::Question;
 use crate::{
     args::{self, Events, Look},
-    client::Client,
+    client,
     output::paint::Paint,
 };
 
 pub(crate) async fn run(command: &Events, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
-    let client = Client::new(socket);
+    let client = client::connect(socket);
     let question = Question {
         names: command.pod.iter().map(|it| args::bare(it)).collect(),
         // A pod to which nothing happened is nothing bad.

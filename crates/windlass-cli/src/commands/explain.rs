@@ -5,7 +5,7 @@ mod everything;
 use std::{path::Path, process::ExitCode};
 
 use jiff::Timestamp;
-use windlass::view::{self, MountStatus, PodPhase};
+use windlass_api::view::{self, MountStatus, PodPhase};
 
 use super::{claims, lookup};
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub(crate) async fn run(command: &Explain, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
-    let client = Client::new(socket);
+    let client = client::connect(socket);
     let style = || Style { now: Timestamp::now(), lines: Lines::of_locale(), paint: Paint::of(look) };
     let Some(what) = command.what.as_deref() else {
         let all = everything::ask(&client).await?;

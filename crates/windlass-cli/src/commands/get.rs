@@ -3,7 +3,7 @@
 use std::{path::Path, process::ExitCode};
 
 use jiff::Timestamp;
-use windlass::view::{self, List, WatchKind};
+use windlass_api::view::{self, Kind, List, WatchKind};
 
 use crate::{
     args::{Format, Get, Look, Resource},
@@ -18,7 +18,7 @@ use crate::{
 };
 
 pub(crate) async fn run(command: &Get, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
-    let client = Client::new(socket);
+    let client = client::connect(socket);
     let question = Question {
         names: command.target.names(&command.names),
         must_exist: true,
@@ -102,8 +102,8 @@ impl Question<'_> {
             _ if nothing && !missing.is_empty() => String::new(),
             Format::Json if alone => output::json(&items[0])?,
             Format::Yaml if alone => output::yaml(&items[0])?,
-            Format::Json => output::json(&List::new(T::KIND, items))?,
-            Format::Yaml => output::yaml(&List::new(T::KIND, items))?,
+            Format::Json => output::json(&List::new(items))?,
+            Format::Yaml => output::yaml(&List::new(items))?,
             Format::Name => items.iter().map(name).collect(),
         };
         output::data(&text)?;

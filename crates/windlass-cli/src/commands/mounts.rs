@@ -6,13 +6,13 @@ mod oci;
 use std::{path::Path, process::ExitCode};
 
 use clap::ValueEnum;
-use windlass::view::{self, ContainerMounts, Containers};
+use windlass::backend::mount_namespace;
+use windlass_api::view::{self, ContainerMounts, Containers};
 
 use super::lookup;
 use crate::{
     args::{self, Color, Look, Mounts, MountsFormat},
     client::{self, Client},
-    daemon::shared::mount_namespace,
     exit::Failure,
     output::{self, columns::title, paint::Paint, plain, table::Table},
 };
@@ -21,18 +21,18 @@ use crate::{
 const NOT_MOUNTED: &str = "the volume is not mounted";
 
 pub(crate) async fn run(command: &Mounts, socket: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let client = Client::new(socket);
+    let client = client::connect(socket);
     let name = args::bare(&command.pod);
     let mut containers = match client.get::<Containers>(&client::containers(&command.namespace, name)).await {
         Ok(containers) => containers,
-        Err(error) if client::is_not_found(&error) => {
+        Err(error) if error.is_not_found() => {
             // It may be known and have no containers any more; then the daemon has said it best.
             return Err(match client.find::<view::Pod>(&client::pod(&command.namespace, name)).await? {
-                Some(_) => error,
+                Some(_) => error.into(),
                 None => lookup::unknown(&client, &command.namespace, name).await?.into(),
             });
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     if let Some(only) = &command.container {
         let names = names(&containers);

@@ -2,16 +2,16 @@
 
 use std::{path::Path, process::ExitCode};
 
-use windlass::view;
+use windlass_api::view;
 
 use crate::{
     args::{self, Retry},
-    client::{self, Client},
+    client,
     output::{self, plain},
 };
 
 pub(crate) async fn run(command: &Retry, socket: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let client = Client::new(socket);
+    let client = client::connect(socket);
     let paths = match command.all {
         true => vec![client::retry(None, None)],
         false => command.pods.iter().map(|it| path(&command.namespace, args::bare(it))).collect(),

@@ -4,11 +4,11 @@ mod disk;
 
 use std::{env, path::Path, process::ExitCode};
 
-use windlass::view::{self, List};
+use windlass_api::view::{self, List};
 
 use crate::{
     args::{self, Look, Tree},
-    client::{self, Client, Unreachable},
+    client::{self, Client},
     daemon::config::Settings,
     exit::Failure,
     output::{
@@ -27,9 +27,12 @@ pub(crate) async fn run(command: &Tree, socket: Option<&Path>, look: &Look) -> a
     let paint = Paint::of(look);
     let tree = match &command.root {
         Some(root) => disk::tree(root, None, &names, paint)?,
-        None => match from_daemon(&Client::new(socket), command, &names, paint).await {
+        None => match from_daemon(&client::connect(socket), command, &names, paint).await {
             // Who names a socket means that daemon, and not whatever is on this disk.
-            Err(error) if socket.is_none() && error.downcast_ref::<Unreachable>().is_some() => {
+            Err(error)
+                if socket.is_none()
+                    && error.downcast_ref::<client::Error>().is_some_and(client::Error::is_unreachable) =>
+            {
                 without_daemon(error, &names, paint)?
             }
             tree => tree?,

@@ -3,7 +3,7 @@
 use std::{path::Path, process::ExitCode};
 
 use tokio::task::JoinSet;
-use windlass::view::{self, List, PodStatistics, VolumeStatistics};
+use windlass_api::view::{self, List, PodStatistics, VolumeStatistics};
 
 use super::lookup;
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 const AT_ONCE: usize = 8;
 
 pub(crate) async fn run(command: &Usage, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
-    let client = Client::new(socket);
+    let client = client::connect(socket);
     let names: Vec<&str> = command.pods.iter().map(|it| args::bare(it)).collect();
     let pods = pods(&client, &names, command.namespaces.one()).await?;
     let statistics = ask(&client, pods).await?;
@@ -31,8 +31,8 @@ pub(crate) async fn run(command: &Usage, socket: Option<&Path>, look: &Look) -> 
     let text = match command.output {
         UsageFormat::Json if alone => output::json(&statistics[0])?,
         UsageFormat::Yaml if alone => output::yaml(&statistics[0])?,
-        UsageFormat::Json => output::json(&List::new("PodStatistics", statistics))?,
-        UsageFormat::Yaml => output::yaml(&List::new("PodStatistics", statistics))?,
+        UsageFormat::Json => output::json(&List::new(statistics))?,
+        UsageFormat::Yaml => output::yaml(&List::new(statistics))?,
         UsageFormat::Table | UsageFormat::Wide => table(command, &statistics, Paint::of(look)),
     };
     output::data(&text)?;

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     args::{TextFormat, Version},
-    client::Client,
-    output,
+    client, output,
 };
 
 #[derive(Serialize)]
@@ -27,7 +26,7 @@ struct Build {
 pub(crate) async fn run(command: &Version, socket: Option<&Path>) -> anyhow::Result<ExitCode> {
     let daemon = match command.client {
         true => None,
-        false => Some(Client::new(socket).get("/version").await),
+        false => Some(client::connect(socket).get("/version").await),
     };
     let (daemon_version, failure) = match daemon {
         None => (None, None),
@@ -46,7 +45,7 @@ pub(crate) async fn run(command: &Version, socket: Option<&Path>) -> anyhow::Res
         }
     })?;
     match failure {
-        Some(error) => Err(error),
+        Some(error) => Err(error.into()),
         None => Ok(ExitCode::SUCCESS),
     }
 }

@@ -12,23 +12,18 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::{Duration, Instant, timeout_at};
-use windlass::view::{self, Metadata, PodPhase, WatchEvent, WatchKind};
+use windlass_api::view::{self, Metadata, PodPhase, WatchEvent, WatchKind};
 
 use super::lookup;
 use crate::{
     args::{self, Goal, Look, Wait},
     client::{self, Client},
     exit::{self, Failure},
-    output::{
-        self,
-        columns::{is_mounted, mount_status},
-        lines::Lines,
-        plain,
-    },
+    output::{self, columns::mount_status, lines::Lines, plain},
 };
 
 pub(crate) async fn run(command: &Wait, socket: Option<&Path>, _look: &Look) -> anyhow::Result<ExitCode> {
-    let client = Client::new(socket);
+    let client = client::connect(socket);
     let namespace = command.namespaces.one();
     if namespace.is_none() && !command.all {
         return Err(
@@ -55,7 +50,9 @@ pub(crate) async fn run(command: &Wait, socket: Option<&Path>, _look: &Look) -> 
     // What is there has its own time: even a wait of no time at all looks.
     let looked = deadline.map(|it| it.max(Instant::now() + client::DEADLINE));
     loop {
-        let Some(event) = in_time(looked, watch.next()).await else { return Err(client.silent().into()) };
+        let Some(event) = in_time(looked, watch.next()).await else {
+            return Err(client::Error::Silent { socket: client.socket().into() }.into());
+        };
         let event = event?;
         if event.kind == WatchKind::Bookmark {
             break;
@@ -190,7 +187,7 @@ impl Waiting {
         for pod in self.pods.0.values() {
             let Metadata { namespace: of, name, .. } = &pod.metadata;
             let here = namespace.is_none() || of.is_none() || of.as_deref() == namespace;
-            if here && (self.goal != Goal::Mounted || is_mounted(pod) || is_coming(pod)) {
+            if here && (self.goal != Goal::Mounted || pod.is_mounted() || is_coming(pod)) {
                 names.push((of.clone(), name.clone()));
             }
         }
@@ -227,7 +224,7 @@ impl Waiting {
                 continue;
             }
             let met = match self.goal {
-                Goal::Mounted => self.pods.of(target).any(is_mounted),
+                Goal::Mounted => self.pods.of(target).any(view::Pod::is_mounted),
                 Goal::Unmounted => {
                     self.pods.of(target).all(has_nothing) && (target.seen || self.pods.nameless().is_none())
                 }

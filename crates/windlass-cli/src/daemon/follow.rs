@@ -8,9 +8,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 use windlass::{
     Node,
+    backend::{NodeBackend, Recorder},
     node::{Change, Changes},
     source::directory::Summary,
     tell::Tone,
@@ -24,25 +25,15 @@ use windlass_core::{
 
 use crate::output::plain;
 
-use super::{
-    config::{Config, LogFormat},
-    journal::Journal,
-    shared::{Shared, Transitions},
-};
+use super::config::{Config, LogFormat};
 
 /// How long changes may gather when many come one after the other. There is room for many more than come in that time.
 const REST: Duration = Duration::from_millis(1);
 
 /// Follows the changes until the node ends.
-pub(crate) async fn follow(
-    mut changes: Changes,
-    node: Node,
-    journal: Arc<Journal>,
-    transitions: Arc<Transitions>,
-    config: Config,
-) {
+pub(crate) async fn follow(mut changes: Changes, node: Node, recorder: Recorder, config: Config) {
     let troubles = Troubles::default();
-    let mut follower = Follower { node, journal, transitions, config, pods: HashMap::new(), troubles };
+    let mut follower = Follower { node, recorder, config, pods: HashMap::new(), troubles };
     let mut rested = Instant::now();
     loop {
         if changes.is_empty() && rested.elapsed() < REST {
@@ -58,15 +49,14 @@ pub(crate) async fn follow(
 }
 
 /// Follows what is wrong with the manifests: a line when something is found, and one when all is well again.
-pub(crate) async fn follow_source(shared: Arc<Shared>) {
-    let mut summary = shared.source.summary();
+pub(crate) async fn follow_source(mut summary: watch::Receiver<Summary>, backend: Arc<NodeBackend>) {
     let mut told: BTreeSet<Problem> = BTreeSet::new();
     loop {
         let (problems, pods, objects) = {
-            let Summary { problems, pods, objects, .. } = &*summary.borrow_and_update();
-            (problems.clone(), pods.len(), *objects)
+            let summary = summary.borrow_and_update();
+            backend.note_manifests(&summary);
+            (summary.problems.clone(), summary.pods.len(), summary.objects)
         };
-        shared.note_source();
         for problem in problems.iter().filter(|it| !told.contains(*it)) {
             match problem.severity {
                 Severity::Error => tracing::error!("{}", plain(&problem.to_string())),
@@ -86,8 +76,7 @@ pub(crate) async fn follow_source(shared: Arc<Shared>) {
 
 struct Follower {
     node: Node,
-    journal: Arc<Journal>,
-    transitions: Arc<Transitions>,
+    recorder: Recorder,
     config: Config,
     pods: HashMap<PodUid, Followed>,
     troubles: Troubles,
@@ -149,6 +138,7 @@ struct Followed {
 
 impl Follower {
     async fn note(&mut self, change: Change) {
+        self.recorder.note(&change);
         match change {
             Change::Pod { pod, name, unresolved } => {
                 let new = Followed { title: name.clone(), mounted: false };
@@ -161,7 +151,6 @@ impl Follower {
             Change::Volume { volume, pod, code } => self.volume(&volume, pod.as_ref(), code).await,
             Change::Event(event) => {
                 let title = self.title(&event.pod);
-                self.journal.event(&title, &event);
                 // What went wrong with a volume is told by its state; `windlass events` has the kubelet's words for it.
                 tracing::debug!(pod = &*title, reason = event.reason, tone = %event.tone, "{}", event.message);
             }
@@ -173,7 +162,6 @@ impl Follower {
                 for volume in self.troubles.volumes.keys().cloned().collect::<Vec<_>>() {
                     self.check_volume(&volume).await;
                 }
-                self.journal.cleared(|| self.directory(&uid));
                 let subject = self.subject(Some(&title), None);
                 tracing::info!(pod = &*title, "{subject}nothing of the pod is left");
             }
@@ -200,7 +188,6 @@ impl Follower {
                 );
             }
             Change::Claim { claim, tone, reason, text } => {
-                self.journal.claim(&claim, tone, reason, &text);
                 if self.troubles.is_news(&claim, &text) {
                     let subject = match self.config.log_format {
                         LogFormat::Text | LogFormat::Json => String::new(),
@@ -234,10 +221,7 @@ impl Follower {
                 );
             }
             Change::Oddity { oddity, text } => tracing::warn!("makes no sense ({oddity:?}): {}", plain(&text)),
-            Change::Synced => {
-                self.transitions.synced();
-                tracing::info!("what was on disk is known");
-            }
+            Change::Synced => tracing::info!("what was on disk is known"),
             Change::InUse { version } => tracing::debug!(version, "the set of volumes in use changed"),
             Change::Expansion { volume, verdict } => match verdict {
                 Verdict::Grown { size_bytes } => tracing::info!(%volume, size_bytes, "the volume has grown"),
@@ -248,12 +232,10 @@ impl Follower {
                 }
             },
             Change::Leftover { pod, text } => {
-                self.journal.found(&self.directory(&pod), &text);
                 let title = self.title(&pod);
                 tracing::warn!(pod = &*title, "left alone: {}", plain(&text));
             }
             Change::Damaged { text } => {
-                self.journal.found(&self.config.root.display().to_string(), &text);
                 tracing::warn!("found on disk, and makes no sense: {}", plain(&text));
             }
             Change::DiskUnreadable { text } => {
@@ -371,10 +353,6 @@ impl Follower {
 
     fn title(&self, uid: &PodUid) -> Arc<str> {
         self.pods.get(uid).map_or_else(|| uid.as_str().into(), |it| it.title.clone())
-    }
-
-    fn directory(&self, pod: &PodUid) -> String {
-        self.config.root.join("pods").join(pod.as_str()).display().to_string()
     }
 }
 

@@ -9,7 +9,7 @@ use windlass::{
     view::{self, MountStatus, PodPhase, Severity},
 };
 
-use super::shared::{Shared, is_ready};
+use super::Served;
 use crate::{
     exit,
     output::{self, plain},
@@ -19,22 +19,22 @@ use crate::{
 const TRIES: u32 = 3;
 
 /// Waits, at most this long, and prints.
-pub(crate) async fn bring_up(shared: &Shared, mut changes: Changes, within: Duration) -> anyhow::Result<ExitCode> {
+pub(crate) async fn bring_up(served: &Served, mut changes: Changes, within: Duration) -> anyhow::Result<ExitCode> {
     let until = Timestamp::now().checked_add(SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX));
     let until = until.unwrap_or(Timestamp::MAX);
     let settle = async {
-        while !is_settled(shared, until).await? && changes.next().await.is_some() {}
+        while !is_settled(served, until).await? && changes.next().await.is_some() {}
         Ok::<_, Ended>(())
     };
     // That time is up shows in what is true then.
     if let Ok(settled) = time::timeout(within, settle).await {
         settled?;
     }
-    let summary = shared.source.summary().borrow().clone();
+    let summary = served.source.summary().borrow().clone();
     for problem in &summary.problems {
         output::note(&plain(&problem.to_string()));
     }
-    let pods = shared.node.show_pods().await?;
+    let pods = served.node.show_pods().await?;
     output::data(&lines(&pods))?;
     let refused = summary.problems.iter().any(|it| it.severity == Severity::Error);
     let missing = summary.pods.iter().any(|it| !pods.iter().any(|pod| is(pod, it.uid.as_str()) && is_done(pod)));
@@ -52,15 +52,15 @@ fn is(pod: &view::Pod, uid: &str) -> bool {
 
 /// Whether all is as it should be with a pod. One that has finished wants nothing.
 fn is_done(pod: &view::Pod) -> bool {
-    is_ready(pod) || (pod.status.phase == PodPhase::Finished && pod.status.volumes.is_empty())
+    pod.is_mounted() || (pod.status.phase == PodPhase::Finished && pod.status.volumes.is_empty())
 }
 
 /// Whether nothing more is to be expected until then.
-async fn is_settled(shared: &Shared, until: Timestamp) -> Result<bool, Ended> {
-    let summary = shared.source.summary().borrow().clone();
-    let synced = shared.node.snapshot().await?.synced;
+async fn is_settled(served: &Served, until: Timestamp) -> Result<bool, Ended> {
+    let summary = served.source.summary().borrow().clone();
+    let synced = served.node.snapshot().await?.synced;
     let pods: BTreeMap<_, _> =
-        shared.node.show_pods().await?.into_iter().map(|it| (it.metadata.uid.clone(), it)).collect();
+        served.node.show_pods().await?.into_iter().map(|it| (it.metadata.uid.clone(), it)).collect();
     let given = summary.pods.iter().all(|it| pods.contains_key(&Some(it.uid.to_string())));
     // Without all manifests nothing is taken away, so there is no use in waiting for that.
     let rest = pods.values().filter(|it| summary.complete || it.status.phase == PodPhase::Wanted);

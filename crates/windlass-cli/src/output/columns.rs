@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
-use windlass::view::{self, ClaimPhase, ConditionStatus, Metadata, PodPhase};
+use windlass_api::view::{self, ClaimPhase, ConditionStatus, Kind, Metadata, PodPhase};
 use windlass_core::reason::Code;
 
 use super::{
@@ -52,9 +52,7 @@ pub(crate) fn title(metadata: &Metadata) -> String {
 }
 
 /// A kind of object that can be listed.
-pub(crate) trait Listed: Serialize + DeserializeOwned {
-    /// `Pod`.
-    const KIND: &str;
+pub(crate) trait Listed: Kind + Serialize + DeserializeOwned {
     /// As it is typed, and in paths.
     const PLURAL: &str;
     /// Whether it lives in a namespace.
@@ -89,7 +87,6 @@ pub(crate) trait Listed: Serialize + DeserializeOwned {
 }
 
 impl Listed for view::Pod {
-    const KIND: &str = "Pod";
     const PLURAL: &str = "pods";
     const NAMESPACED: bool = true;
     const HEADINGS: &[&'static str] = &["NAME", "READY", "STATUS", "AGE"];
@@ -134,29 +131,24 @@ fn held_volumes(pod: &view::Pod) -> Vec<Timestamp> {
 
 /// Whether all volumes of a pod are mounted, and why not.
 pub(crate) fn mounted_condition(pod: &view::Pod) -> Option<&view::Condition> {
-    pod.status.conditions.iter().find(|it| it.kind == "VolumesMounted")
+    pod.condition("VolumesMounted")
 }
 
 /// Why a pod whose volumes are all mounted has one that is not what it should be now.
 pub(crate) fn stale_condition(pod: &view::Pod) -> Option<&view::Condition> {
-    let current = pod.status.conditions.iter().find(|it| it.kind == "VolumesCurrent");
-    current.filter(|it| it.status == ConditionStatus::False && is_mounted(pod))
+    let current = pod.condition("VolumesCurrent");
+    current.filter(|it| it.status == ConditionStatus::False && pod.is_mounted())
 }
 
 /// That what a pod had in its volumes is lost, though they are all mounted.
 fn lost_condition(pod: &view::Pod) -> Option<&view::Condition> {
-    let lost = pod.status.conditions.iter().find(|it| it.kind == "VolumeContentLost");
-    lost.filter(|it| it.status == ConditionStatus::True && is_mounted(pod))
+    let lost = pod.condition("VolumeContentLost");
+    lost.filter(|it| it.status == ConditionStatus::True && pod.is_mounted())
 }
 
 /// Since when the node knows a pod; an older daemon says since when it stands as it does.
 pub(crate) fn known_since(pod: &view::Pod) -> Option<Timestamp> {
     pod.status.first_seen.or_else(|| mounted_condition(pod).map(|it| it.last_transition_time))
-}
-
-/// Whether all volumes of a pod are mounted.
-pub(crate) fn is_mounted(pod: &view::Pod) -> bool {
-    mounted_condition(pod).is_some_and(|it| it.status == ConditionStatus::True)
 }
 
 /// How a pod stands in a word: of one that is to have its volumes, the deepest reason why it has not; of one that is
@@ -230,7 +222,6 @@ pub(crate) fn unknown() -> String {
 }
 
 impl Listed for view::Mount {
-    const KIND: &str = "Mount";
     const PLURAL: &str = "mounts";
     const NAMESPACED: bool = true;
     const HEADINGS: &[&'static str] = &["POD", "VOLUME", "TYPE", "STATUS", "AGE"];
@@ -265,7 +256,6 @@ impl Listed for view::Mount {
 }
 
 impl Listed for view::Volume {
-    const KIND: &str = "Volume";
     const PLURAL: &str = "volumes";
     const NAMESPACED: bool = false;
     const HEADINGS: &[&'static str] = &["NAME", "TYPE", "STATUS", "STAGED", "IN-USE", "PODS"];
@@ -301,7 +291,6 @@ impl Listed for view::Volume {
 }
 
 impl Listed for view::Claim {
-    const KIND: &str = "Claim";
     const PLURAL: &str = "claims";
     const NAMESPACED: bool = true;
     const HEADINGS: &[&'static str] = &["NAME", "STATUS", "VOLUME", "CAPACITY", "CLASS", "AGE"];
@@ -361,7 +350,6 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 impl Listed for view::Driver {
-    const KIND: &str = "Driver";
     const PLURAL: &str = "drivers";
     const NAMESPACED: bool = false;
     const HEADINGS: &[&'static str] = &["NAME", "STATUS", "VOLUMES", "NODE ID", "AGE"];
@@ -394,7 +382,6 @@ impl Listed for view::Driver {
 }
 
 impl Listed for view::Operation {
-    const KIND: &str = "Operation";
     const PLURAL: &str = "operations";
     const NAMESPACED: bool = false;
     const HEADINGS: &[&'static str] = &["ID", "OPERATION", "STATUS", "VOLUME", "POD", "AGE"];
@@ -434,7 +421,6 @@ impl Listed for view::Operation {
 }
 
 impl Listed for view::Event {
-    const KIND: &str = "Event";
     const PLURAL: &str = "events";
     const NAMESPACED: bool = true;
     const HEADINGS: &[&'static str] = &["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"];
@@ -477,7 +463,6 @@ impl Listed for view::Event {
 }
 
 impl Listed for view::Node {
-    const KIND: &str = "Node";
     const PLURAL: &str = "node";
     const NAMESPACED: bool = false;
     const HEADINGS: &[&'static str] = &["NAME", "STATUS", "PODS", "VOLUMES", "VERSION", "AGE"];

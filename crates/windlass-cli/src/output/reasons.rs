@@ -1,7 +1,7 @@
 //! A chain of reasons in words: what is seen first, its deepest cause last (I-7).
 
 use jiff::Timestamp;
-use windlass::view::{Awaited, Reason};
+use windlass_api::view::{Awaited, Reason};
 
 use super::{
     age,

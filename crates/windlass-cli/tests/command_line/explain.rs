@@ -1,7 +1,7 @@
 //! `explain`: the chain of reasons, and what is said of a pod that is not there.
 
 use serde_json::Value;
-use windlass::view::PodPhase;
+use windlass_api::view::PodPhase;
 
 use crate::{
     daemon::{Daemon, list, object},
@@ -12,7 +12,7 @@ use crate::{
 fn daemon() -> Daemon {
     let named_pod = pod("default", "pod", PodPhase::Wanted, vec![mounted("data", "empty-dir")]);
     let refreshing =
-        windlass::view::MountStatus { reasons: vec![reason("NoSpace", "disk full")], ..mounted("data", "x") };
+        windlass_api::view::MountStatus { reasons: vec![reason("NoSpace", "disk full")], ..mounted("data", "x") };
     let unwell = pod("default", "unwell", PodPhase::Wanted, vec![refreshing]);
     Daemon::new([
         ("/namespaces/default/pods/web", object(&stuck_web())),
@@ -128,7 +128,7 @@ fn without_a_name_all_that_is_not_well_is_told_by_its_cause() {
 
     let mut well = node();
     well.status.problems.clear();
-    well.status.conditions.retain(|it| it.status == windlass::view::ConditionStatus::True);
+    well.status.conditions.retain(|it| it.status == windlass_api::view::ConditionStatus::True);
     let daemon = Daemon::new([
         ("/pods", list("Pod", &[web()])),
         ("/volumes", list("Volume", &[volume()])),

@@ -9,7 +9,7 @@ use crate::{
 };
 
 fn daemon() -> Daemon {
-    let mounts = windlass::view::mounts(&stuck_web());
+    let mounts = windlass_api::view::mounts(&stuck_web());
     Daemon::new([
         ("/namespaces/default/pods", list("Pod", &[stuck_web()])),
         ("/namespaces/empty/pods", list::<Value>("Pod", &[])),
@@ -53,14 +53,14 @@ fn pods_are_listed_as_kubectl_lists_them() {
 fn what_is_mounted_and_cannot_be_brought_up_to_date_is_stale() {
     let mut disk = volume();
     disk.status.staged = "NotNeeded".into();
-    disk.status.pods[0] = windlass::view::VolumeUser {
+    disk.status.pods[0] = windlass_api::view::VolumeUser {
         stale: true,
         reasons: vec![reason("NoSpace", "no room on /")],
         ..disk.status.pods[0].clone()
     };
     let daemon = Daemon::new([
         ("/namespaces/default/pods", list("Pod", &[stale_web()])),
-        ("/namespaces/default/mounts", list("Mount", &windlass::view::mounts(&stale_web()))),
+        ("/namespaces/default/mounts", list("Mount", &windlass_api::view::mounts(&stale_web()))),
         ("/volumes", list("Volume", &[disk])),
     ]);
     assert_eq!(

@@ -1,7 +1,7 @@
 //! `mounts`: what container runtimes are told.
 
 use serde_json::{Value, json};
-use windlass::view::{
+use windlass_api::view::{
     ContainerDevice, ContainerMount, ContainerMounts, ContainersStatus, Metadata, MissingMount, Node, Object,
 };
 
@@ -40,7 +40,7 @@ fn daemon(containers: Vec<ContainerMounts>, groups: Vec<i64>) -> Daemon {
 
 fn daemon_at(node: &Node, containers: Vec<ContainerMounts>, groups: Vec<i64>) -> Daemon {
     let metadata = Metadata { namespace: Some("default".into()), name: "web".into(), uid: Some("uid-web".into()) };
-    let containers = Object::new("Containers", metadata, ContainersStatus { containers, groups, volumes: Vec::new() });
+    let containers = Object::new(metadata, ContainersStatus { containers, groups, volumes: Vec::new() });
     Daemon::new([
         ("/namespaces/default/pods/web/containers", object(&containers)),
         ("/namespaces/default/pods/web", object(&stuck_web())),

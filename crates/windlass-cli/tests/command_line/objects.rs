@@ -1,7 +1,7 @@
 //! Objects as a daemon shows them. Everything happened two days ago, so that ages are the same however slow a test is.
 
 use jiff::{SignedDuration, Timestamp};
-use windlass::view::*;
+use windlass_api::view::*;
 
 pub(crate) fn two_days_ago() -> Timestamp {
     Timestamp::now() - SignedDuration::from_hours(48) - SignedDuration::from_mins(20)
@@ -89,7 +89,7 @@ pub(crate) fn pod(namespace: &str, name: &str, phase: PodPhase, volumes: Vec<Mou
         goes_at: None,
         volumes,
     };
-    Object::new("Pod", metadata, status)
+    Object::new(metadata, status)
 }
 
 /// With all its volumes.
@@ -135,7 +135,7 @@ pub(crate) fn volume() -> Volume {
         reasons: Vec::new(),
         pods: vec![user],
     };
-    Object::new("Volume", metadata, status)
+    Object::new(metadata, status)
 }
 
 /// A driver that makes and attaches volumes by its controller service.
@@ -159,7 +159,7 @@ pub(crate) fn driver() -> Driver {
         settings: Some(settings),
         volumes: vec!["kubernetes.io/csi/disks.example.com^1".into()],
     };
-    Object::new("Driver", Metadata { name: "disks.example.com".into(), ..Metadata::default() }, status)
+    Object::new(Metadata { name: "disks.example.com".into(), ..Metadata::default() }, status)
 }
 
 /// One that a volume waits for, and nothing is set for.
@@ -178,7 +178,7 @@ pub(crate) fn missing_driver() -> Driver {
         settings: None,
         volumes: vec!["kubernetes.io/csi/away.example.com^1".into()],
     };
-    Object::new("Driver", Metadata { name: "away.example.com".into(), ..Metadata::default() }, status)
+    Object::new(Metadata { name: "away.example.com".into(), ..Metadata::default() }, status)
 }
 
 pub(crate) fn operation() -> Operation {
@@ -190,7 +190,7 @@ pub(crate) fn operation() -> Operation {
         hung: true,
         queued_behind: None,
     };
-    Object::new("Operation", Metadata { name: "7".into(), ..Metadata::default() }, status)
+    Object::new(Metadata { name: "7".into(), ..Metadata::default() }, status)
 }
 
 pub(crate) fn event(count: u64) -> Event {
@@ -206,7 +206,7 @@ pub(crate) fn event(count: u64) -> Event {
         first_time: two_days_ago(),
         last_time: two_days_ago(),
     };
-    Object::new("Event", metadata, status)
+    Object::new(metadata, status)
 }
 
 pub(crate) fn node() -> Node {
@@ -244,5 +244,5 @@ pub(crate) fn node() -> Node {
         ],
         counts: Counts { pods: 2, ready_pods: 1, volumes: 3, operations: 1, hung_operations: 1, threads: 4 },
     };
-    Object::new("Node", Metadata { name: "node-1".into(), ..Metadata::default() }, status)
+    Object::new(Metadata { name: "node-1".into(), ..Metadata::default() }, status)
 }

@@ -1,7 +1,7 @@
 //! `usage`: how full volumes are.
 
 use serde_json::{Value, json};
-use windlass::view::{
+use windlass_api::view::{
     Metadata, Object, PodPhase, PodStatistics, PodStatisticsStatus, Usage, VolumeCondition, VolumeStatistics,
 };
 
@@ -26,7 +26,7 @@ fn volume(name: &str, total: Option<u64>, used: u64) -> VolumeStatistics {
 fn statistics(namespace: &str, name: &str, volumes: Vec<VolumeStatistics>) -> PodStatistics {
     let uid = Some(format!("uid-{name}"));
     let metadata = Metadata { namespace: Some(namespace.into()), name: name.into(), uid };
-    Object::new("PodStatistics", metadata, PodStatisticsStatus { volumes })
+    Object::new(metadata, PodStatisticsStatus { volumes })
 }
 
 fn daemon() -> Daemon {
@@ -42,7 +42,7 @@ fn daemon() -> Daemon {
     let db_statistics = statistics("shop", "db", vec![disk, worn]);
     // Of this one only a directory was found, and that one goes while the others are asked.
     let found = pod("", "uid-found", PodPhase::Found, vec![mounted("data", "empty-dir")]);
-    let found = windlass::view::Pod { metadata: Metadata { namespace: None, ..found.metadata.clone() }, ..found };
+    let found = windlass_api::view::Pod { metadata: Metadata { namespace: None, ..found.metadata.clone() }, ..found };
     let gone = pod("shop", "gone", PodPhase::Leaving, Vec::new());
     Daemon::new([
         ("/namespaces/default/pods", list("Pod", &[stuck_web()])),

@@ -1,6 +1,6 @@
 //! `wait`: what is there, what comes, what does not come in time.
 
-use windlass::view::{ConditionStatus, Metadata, Node, Pod, PodPhase};
+use windlass_api::view::{ConditionStatus, Metadata, Node, Pod, PodPhase};
 
 use crate::{
     daemon::{Answer, Daemon, Ending, bookmark, in_turn, line, list, object},

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
-use windlass::view::PodPhase;
+use windlass_api::view::PodPhase;
 
 use crate::{
     daemon::{Answer, Daemon, Ending, bookmark, line, list},

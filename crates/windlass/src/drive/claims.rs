@@ -88,7 +88,7 @@ impl Drive {
             name: claim.name().into(),
             uid: there.and_then(|it| it.metadata.uid.clone()).filter(|it| !it.is_empty()),
         };
-        Some(view::Object::new("Claim", metadata, status))
+        Some(view::Object::new(metadata, status))
     }
 
     /// What keeps a volume that a pod has from growing (I-7): its driver's controller, this node, or what this node was told

@@ -34,7 +34,7 @@ impl Drive {
         let shown = volumes.into_iter().map(|(name, mut volumes)| {
             volumes.sort();
             let (registered, settings) = (registered.get(name), drivers.settings().get(name));
-            view::Driver::of(name, registered, settings, self.operations.lanes.operations(name), volumes)
+            view::driver(name, registered, settings, self.operations.lanes.operations(name), volumes)
         });
         shown.collect()
     }
@@ -97,7 +97,7 @@ impl Drive {
         for volume in &mut shown.status.volumes {
             let place = volume.volume_id.as_deref().map(|it| Place::Publish(it.into(), uid.clone()));
             if let Some(at) = place.and_then(|it| self.holdings.held.lost_at(&it)) {
-                volume.content_was_lost(at);
+                view::content_was_lost(volume, at);
             }
         }
         shown.status.conditions.extend(view::content_lost(&shown.status.volumes));

@@ -44,7 +44,7 @@ pub fn containers(
         managed: it.managed,
         relabel: it.relabel,
     });
-    Containers::new("Containers", metadata, ContainersStatus { containers, groups, volumes: volumes.collect() })
+    Containers::new(metadata, ContainersStatus { containers, groups, volumes: volumes.collect() })
 }
 
 /// What there is to give.

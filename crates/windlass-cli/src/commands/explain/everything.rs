@@ -4,19 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use windlass::view::{self, ConditionStatus, List, PodPhase, Reason, Severity};
+use windlass_api::view::{self, ConditionStatus, List, PodPhase, Reason, Severity};
 use windlass_core::reason::Code;
 
 use crate::{
     client::{self, Client},
     commands::lookup,
-    output::{
-        self,
-        columns::{is_mounted, title},
-        paint::Tone,
-        plain,
-        reasons::Style,
-    },
+    output::{self, columns::title, paint::Tone, plain, reasons::Style},
 };
 
 /// So many of those that a cause holds up are named.
@@ -70,7 +64,7 @@ impl Everything {
         let wanted = pods.iter().filter(|it| it.status.phase == PodPhase::Wanted);
         let mut all = Self {
             pods: wanted.clone().count(),
-            ready_pods: wanted.filter(|it| is_mounted(it)).count(),
+            ready_pods: wanted.filter(|it| it.is_mounted()).count(),
             ..Self::default()
         };
         for pod in pods {

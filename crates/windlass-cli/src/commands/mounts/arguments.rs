@@ -3,7 +3,7 @@
 //! `--mount` takes a list that is separated by commas as a line of CSV is, so a path with a comma or a quotation mark is
 //! written between quotation marks. (`--volume` has no way to write a colon.)
 
-use windlass::view::{ContainerDevice, ContainerMount, ContainerMounts};
+use windlass_api::view::{ContainerDevice, ContainerMount, ContainerMounts};
 
 use crate::{exit::Failure, output::plain};
 

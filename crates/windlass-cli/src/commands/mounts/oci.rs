@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use rustix::fs::{FileType, Mode};
 use serde::Serialize;
-use windlass::view::{ContainerDevice, ContainerMount, ContainerMounts};
+use windlass_api::view::{ContainerDevice, ContainerMount, ContainerMounts};
 
 use crate::{exit::Failure, output};
 

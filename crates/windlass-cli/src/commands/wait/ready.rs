@@ -2,7 +2,7 @@
 //! has just started has read neither the disk nor the manifests.
 
 use tokio::time::{Duration, Instant, sleep_until, timeout_at};
-use windlass::view::{self, ConditionStatus, Severity};
+use windlass_api::view::{self, ConditionStatus, Severity};
 
 use crate::{
     client::{self, Client},

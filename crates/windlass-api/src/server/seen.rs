@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use windlass::view::{WatchEvent, WatchKind};
+
+use crate::view::{WatchEvent, WatchKind};
 
 /// Objects, each with what tells it apart from the others of its group.
 pub(super) type Entries<T> = Vec<(String, T)>;

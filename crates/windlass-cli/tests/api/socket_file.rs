@@ -2,7 +2,9 @@
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 
-use super::{super::bind, run};
+use windlass_api::server::bind;
+
+use super::run;
 
 #[test]
 fn a_socket_is_made_for_its_owner_and_its_group_and_goes_again() {
@@ -26,8 +28,7 @@ fn a_socket_that_somebody_answers_on_is_left_alone() {
         let path = directory.path().join("api.sock");
         let (_listener, _file) = bind(&path, None).unwrap();
         let error = bind(&path, None).unwrap_err().to_string();
-        let expected =
-            format!("another daemon answers at {}; end it, or name another path with --socket", path.display());
+        let expected = format!("another daemon answers at {}; end it, or name another path", path.display());
         assert_eq!(error, expected);
         assert!(path.exists());
     });

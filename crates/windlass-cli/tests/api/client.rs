@@ -15,23 +15,23 @@ use tokio::{
     net::UnixStream,
 };
 
-pub(super) struct Answer {
-    pub(super) code: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) text: String,
+pub(crate) struct Answer {
+    pub(crate) code: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
 }
 
 impl Answer {
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
-    pub(super) fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         self.json()["message"].as_str().unwrap_or_default().to_owned()
     }
 
     /// The names of the objects of a list.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let items = self.json()["items"].as_array().cloned().unwrap_or_default();
         items.iter().map(|it| it["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
     }
@@ -45,25 +45,25 @@ async fn open(socket: &Path, method: &str, path: &str) -> Response<Incoming> {
     sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap()
 }
 
-pub(super) async fn ask(socket: &Path, method: &str, path: &str) -> Answer {
+pub(crate) async fn ask(socket: &Path, method: &str, path: &str) -> Answer {
     let (parts, body) = open(socket, method, path).await.into_parts();
     let text = body.collect().await.unwrap().to_bytes();
     Answer { code: parts.status, headers: parts.headers, text: String::from_utf8(text.into()).unwrap() }
 }
 
 /// How a request that may have no end is answered.
-pub(super) async fn status(socket: &Path, path: &str) -> StatusCode {
+pub(crate) async fn status(socket: &Path, path: &str) -> StatusCode {
     open(socket, "GET", path).await.status()
 }
 
 /// A watch that is read line by line.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     body: Incoming,
     text: Vec<u8>,
 }
 
 impl Watch {
-    pub(super) async fn open(socket: &Path, path: &str) -> Self {
+    pub(crate) async fn open(socket: &Path, path: &str) -> Self {
         let response = open(socket, "GET", path).await;
         assert_eq!(response.status(), StatusCode::OK);
         assert_eq!(response.headers()["content-type"], "application/json;stream=watch");
@@ -71,7 +71,7 @@ impl Watch {
     }
 
     /// The next step; `None` once the watch has ended in order.
-    pub(super) async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.text.iter().position(|it| *it == b'\n') {
                 let line: Vec<u8> = self.text.drain(..=end).collect();
@@ -88,7 +88,7 @@ impl Watch {
     }
 
     /// The first step that is so.
-    pub(super) async fn until(&mut self, is: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&mut self, is: impl Fn(&Value) -> bool) -> Value {
         loop {
             let step = self.next().await.expect("the watch has ended");
             if is(&step) {
@@ -99,7 +99,7 @@ impl Watch {
 }
 
 /// What the server says to these bytes before it closes the connection.
-pub(super) async fn say(socket: &Path, bytes: &[u8]) -> String {
+pub(crate) async fn say(socket: &Path, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(socket).await.unwrap();
     // The server may close before it has read all.
     let _ = stream.write_all(bytes).await;

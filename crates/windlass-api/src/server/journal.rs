@@ -1,5 +1,5 @@
 //! What happened, as it is shown later: the newest events, those that say the same counted together, and what was found
-//! on disk that is not windlass's.
+//! on disk that is not windlass's. Whoever follows the node tells it; the server only reads.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,10 +8,8 @@ use std::{
 
 use jiff::Timestamp;
 use tokio::sync::watch;
-use windlass::{
-    tell,
-    view::{self, EventStatus, Metadata, Problem, Severity},
-};
+
+use crate::view::{self, EventStatus, Metadata, Problem, Severity};
 
 /// How many different events are kept.
 const EVENTS_MAX: usize = 1000;
@@ -20,7 +18,7 @@ const FOUND_MAX: usize = 200;
 
 /// Keeps what happened.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub struct Journal {
     kept: Mutex<Kept>,
     /// Counts up with every event.
     version: watch::Sender<u64>,
@@ -34,8 +32,15 @@ struct Kept {
     found: BTreeMap<String, Problem>,
 }
 
+impl Default for Journal {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Journal {
-    pub(crate) fn new() -> Self {
+    /// Nothing has happened yet.
+    pub fn new() -> Self {
         Self { kept: Mutex::default(), version: watch::Sender::new(0) }
     }
 
@@ -43,39 +48,18 @@ impl Journal {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An event of the pod that is called `title`. One that says the same as an earlier one is counted with it.
-    pub(crate) fn event(&self, title: &str, event: &tell::Event) {
-        let now = Timestamp::now();
+    /// An event of a pod, which is called `title`, that is `namespace/name`. `tone` is `Normal` or `Warning`. One that says
+    /// the same as an earlier one is counted with it.
+    pub fn pod_event(&self, title: &str, uid: &str, tone: &str, reason: &str, message: &str) {
         let (namespace, pod) = view::split(title);
-        let status = EventStatus {
-            tone: event.tone.to_string(),
-            reason: event.reason.into(),
-            message: event.message.to_string(),
-            pod: pod.clone(),
-            pod_uid: event.pod.to_string(),
-            claim: None,
-            count: 1,
-            first_time: now,
-            last_time: now,
-        };
+        let status = EventStatus { pod: pod.clone(), pod_uid: uid.into(), ..event(tone, reason, message) };
         self.keep(namespace, &pod, status);
     }
 
-    /// An event of the claim that is called `title`.
-    pub(crate) fn claim(&self, title: &str, tone: tell::Tone, reason: &str, message: &str) {
-        let now = Timestamp::now();
+    /// The same of a claim.
+    pub fn claim_event(&self, title: &str, tone: &str, reason: &str, message: &str) {
         let (namespace, claim) = view::split(title);
-        let status = EventStatus {
-            tone: tone.to_string(),
-            reason: reason.into(),
-            message: message.into(),
-            pod: String::new(),
-            pod_uid: String::new(),
-            claim: Some(claim.clone()),
-            count: 1,
-            first_time: now,
-            last_time: now,
-        };
+        let status = EventStatus { claim: Some(claim.clone()), ..event(tone, reason, message) };
         self.keep(namespace, &claim, status);
     }
 
@@ -98,7 +82,7 @@ impl Journal {
         } else {
             kept.next += 1;
             let metadata = Metadata { namespace, name: format!("{of}.{}", kept.next), uid: None };
-            kept.events.push_back(view::Object::new("Event", metadata, status));
+            kept.events.push_back(view::Object::new(metadata, status));
             if kept.events.len() > EVENTS_MAX {
                 kept.events.pop_front();
             }
@@ -108,7 +92,7 @@ impl Journal {
     }
 
     /// Something is on disk that is not windlass's, or makes no sense.
-    pub(crate) fn found(&self, path: &str, message: &str) {
+    pub fn found(&self, path: &str, message: &str) {
         let problem = Problem {
             severity: Severity::NotOurs,
             path: path.into(),
@@ -123,7 +107,7 @@ impl Journal {
     }
 
     /// It is gone, or is not in the way any more.
-    pub(crate) fn cleared(&self, path: impl FnOnce() -> String) {
+    pub fn cleared(&self, path: impl FnOnce() -> String) {
         let mut kept = self.kept();
         if !kept.found.is_empty() {
             let path = path();
@@ -132,17 +116,33 @@ impl Journal {
     }
 
     /// The events, oldest first.
-    pub(crate) fn events(&self) -> Vec<view::Event> {
+    pub fn events(&self) -> Vec<view::Event> {
         self.kept().events.iter().cloned().collect()
     }
 
     /// What is on disk and not ours.
-    pub(crate) fn not_ours(&self) -> Vec<Problem> {
+    pub fn not_ours(&self) -> Vec<Problem> {
         self.kept().found.values().cloned().collect()
     }
 
     /// Changes with every event.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+    pub fn changes(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
+    }
+}
+
+/// What happened just now, to nobody yet.
+fn event(tone: &str, reason: &str, message: &str) -> EventStatus {
+    let now = Timestamp::now();
+    EventStatus {
+        tone: tone.into(),
+        reason: reason.into(),
+        message: message.into(),
+        pod: String::new(),
+        pod_uid: String::new(),
+        claim: None,
+        count: 1,
+        first_time: now,
+        last_time: now,
     }
 }

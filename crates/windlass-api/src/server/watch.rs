@@ -20,19 +20,15 @@ use axum::{
 use hyper::body::Frame;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
-use windlass::{
-    Node,
-    node::{Change, Changes},
-    view,
-};
-use windlass_core::ids::{PodUid, VolumeId};
 
 use super::{
+    backend::{Backend, Changes, Pods},
     connections::told,
+    journal::Journal,
     query::Watching,
     seen::{Entries, Seen},
 };
-use crate::daemon::shared::Shared;
+use crate::view;
 
 /// What a watch says it is, as Kubernetes does.
 const CONTENT_TYPE: &str = "application/json;stream=watch";
@@ -157,108 +153,28 @@ impl hyper::body::Body for Lines {
     }
 }
 
-/// What a batch of changes touched.
-#[derive(Default)]
-struct Touched {
-    /// More than can be said.
-    everything: bool,
-    pods: BTreeSet<PodUid>,
-    volumes: BTreeSet<VolumeId>,
-    /// Volumes as such, whoever has them.
-    alone: BTreeSet<VolumeId>,
-    /// By name.
-    drivers: BTreeSet<String>,
-    /// By namespace and name.
-    claims: BTreeSet<String>,
-}
-
-impl Touched {
-    /// Waits for changes and takes all that have happened by then; `None` once the node has ended.
-    async fn next(changes: &mut Changes) -> Option<Self> {
-        let mut touched = Self::default();
-        while touched.is_empty() {
-            touched.take(changes.next().await?);
-            loop {
-                tokio::select! {
-                    biased;
-                    change = changes.next() => touched.take(change?),
-                    () = std::future::ready(()) => break,
-                }
-            }
-        }
-        Some(touched)
-    }
-
-    fn is_empty(&self) -> bool {
-        !self.everything
-            && self.pods.is_empty()
-            && self.volumes.is_empty()
-            && self.drivers.is_empty()
-            && self.claims.is_empty()
-    }
-
-    fn take(&mut self, change: Change) {
-        match change {
-            Change::Missed(_) | Change::Synced => self.everything = true,
-            Change::Pod { pod, .. }
-            | Change::PodReleased(pod)
-            | Change::VolumesReleased(pod)
-            | Change::Leftover { pod, .. } => {
-                self.pods.insert(pod);
-            }
-            Change::Volume { volume, pod: Some(pod), .. } => {
-                self.volumes.insert(volume);
-                self.pods.insert(pod);
-            }
-            Change::Volume { volume, pod: None, .. } | Change::Expansion { volume, .. } => {
-                self.volumes.insert(volume.clone());
-                self.alone.insert(volume);
-            }
-            Change::Driver { name, .. } | Change::DriverBack { name } | Change::DriverUnreachable { name } => {
-                self.drivers.insert(name.to_string());
-            }
-            Change::ClaimChanged { claim } => {
-                self.claims.insert(claim.to_string());
-            }
-            // The volume that made it so was told just before.
-            Change::PodMounted(_)
-            | Change::Event(_)
-            | Change::TookOver { .. }
-            | Change::InUse { .. }
-            | Change::DriverRefused { .. }
-            | Change::Claim { .. }
-            | Change::SourceLost { .. }
-            | Change::OperationEnded(_)
-            | Change::Oddity { .. }
-            | Change::PodOfTwoSources { .. }
-            | Change::Damaged { .. }
-            | Change::DiskUnreadable { .. } => {}
-        }
-    }
-}
-
 /// What is made of pods: the pods themselves, or their mounts. Each pod is a group.
 pub(super) struct OfPods<T> {
-    node: Node,
+    backend: Arc<dyn Backend>,
     namespace: Option<String>,
-    changes: Changes,
+    changes: Box<dyn Changes>,
     shape: fn(view::Pod) -> Entries<T>,
 }
 
 /// The pods, of one namespace or all.
-pub(super) fn pods(node: &Node, namespace: Option<String>) -> OfPods<view::Pod> {
+pub(super) fn pods(backend: &Arc<dyn Backend>, namespace: Option<String>) -> OfPods<view::Pod> {
     let shape = |pod: view::Pod| vec![(ALL.to_owned(), pod)];
-    OfPods { node: node.clone(), namespace, changes: node.changes(), shape }
+    OfPods { backend: backend.clone(), namespace, changes: backend.changes(), shape }
 }
 
 /// The mounts, of one namespace or all.
-pub(super) fn mounts(node: &Node, namespace: Option<String>) -> OfPods<view::Mount> {
+pub(super) fn mounts(backend: &Arc<dyn Backend>, namespace: Option<String>) -> OfPods<view::Mount> {
     let shape = |pod: view::Pod| {
         // Of one name there can be two for a while: the volume that the pod has there, and the one that it wants.
         let key = |it: &view::Mount| format!("{}\n{:?}", it.metadata.name, it.status.volume_id);
         view::mounts(&pod).into_iter().map(|it| (key(&it), it)).collect()
     };
-    OfPods { node: node.clone(), namespace, changes: node.changes(), shape }
+    OfPods { backend: backend.clone(), namespace, changes: backend.changes(), shape }
 }
 
 impl<T> OfPods<T> {
@@ -277,40 +193,42 @@ impl<T: Serialize + Send + Sync + 'static> Watched for OfPods<T> {
     type Object = T;
 
     async fn list(&mut self) -> Option<Groups<T>> {
-        let pods = self.node.show_pods().await.ok()?.into_iter();
+        let pods = self.backend.pods(Pods::All).await.ok()?.into_iter();
         Some(pods.map(|it| (it.metadata.uid.clone().unwrap_or_default(), self.shape(it))).collect())
     }
 
     async fn touched(&mut self) -> Option<Look> {
-        let touched = Touched::next(&mut self.changes).await?;
+        let touched = self.changes.next().await?;
         if touched.everything {
             return Some(Look::Everywhere);
         }
-        let mut pods: BTreeSet<String> = touched.pods.iter().map(ToString::to_string).collect();
-        for id in &touched.alone {
-            let users = self.node.show_volume(id).await.ok()?.map(|it| it.status.pods);
-            pods.extend(users.into_iter().flatten().map(|it| it.uid));
+        let mut pods = touched.pods;
+        for name in &touched.shared_volumes {
+            let volumes = self.backend.volumes(Some(name)).await.ok()?;
+            pods.extend(volumes.into_iter().flat_map(|it| it.status.pods).map(|it| it.uid));
         }
         Some(Look::At(pods))
     }
 
     async fn look(&mut self, groups: &[String]) -> Option<Groups<T>> {
-        let pods = self.node.show_each(groups.iter().map(|it| it.as_str().into()).collect()).await.ok()?;
-        let shaped = pods.into_iter().map(|it| it.map(|it| self.shape(it)).unwrap_or_default());
-        Some(groups.iter().cloned().zip(shaped).collect())
+        let pods = self.backend.pods(Pods::Uids(groups)).await.ok()?;
+        // What is not there any more has nothing.
+        let mut shaped: BTreeMap<String, Entries<T>> = groups.iter().map(|it| (it.clone(), Vec::new())).collect();
+        shaped.extend(pods.into_iter().filter_map(|it| Some((it.metadata.uid.clone()?, self.shape(it)))));
+        Some(shaped.into_iter().collect())
     }
 }
 
 /// The volumes; each is a group.
 pub(super) struct Volumes {
-    node: Node,
-    changes: Changes,
+    backend: Arc<dyn Backend>,
+    changes: Box<dyn Changes>,
     /// The volumes that were told with a pod, by its UID.
     of_pods: BTreeMap<String, BTreeSet<String>>,
 }
 
-pub(super) fn volumes(node: &Node) -> Volumes {
-    Volumes { node: node.clone(), changes: node.changes(), of_pods: BTreeMap::new() }
+pub(super) fn volumes(backend: &Arc<dyn Backend>) -> Volumes {
+    Volumes { backend: backend.clone(), changes: backend.changes(), of_pods: BTreeMap::new() }
 }
 
 impl Volumes {
@@ -327,23 +245,23 @@ impl Watched for Volumes {
 
     async fn list(&mut self) -> Option<Groups<view::Volume>> {
         self.of_pods.clear();
-        let volumes = self.node.show_volumes().await.ok()?.into_iter();
+        let volumes = self.backend.volumes(None).await.ok()?.into_iter();
         Some(volumes.map(|it| (it.metadata.name.clone(), self.entries(it))).collect())
     }
 
     async fn touched(&mut self) -> Option<Look> {
-        let touched = Touched::next(&mut self.changes).await?;
+        let touched = self.changes.next().await?;
         if touched.everything {
             return Some(Look::Everywhere);
         }
-        let mut volumes: BTreeSet<String> = touched.volumes.iter().map(ToString::to_string).collect();
+        let mut volumes = touched.volumes;
         // Both those that pods had when they were looked at last, and those that they have now.
         for pod in &touched.pods {
-            volumes.extend(self.of_pods.remove(pod.as_str()).into_iter().flatten());
+            volumes.extend(self.of_pods.remove(pod).into_iter().flatten());
         }
-        let pods: Vec<PodUid> = touched.pods.into_iter().collect();
+        let pods: Vec<String> = touched.pods.into_iter().collect();
         for pods in pods.chunks(LOOK_MAX) {
-            let now = self.node.show_each(pods.to_vec()).await.ok()?.into_iter().flatten();
+            let now = self.backend.pods(Pods::Uids(pods)).await.ok()?.into_iter();
             volumes.extend(now.flat_map(|it| it.status.volumes).filter_map(|it| it.volume_id));
         }
         Some(Look::At(volumes))
@@ -352,7 +270,7 @@ impl Watched for Volumes {
     async fn look(&mut self, groups: &[String]) -> Option<Groups<view::Volume>> {
         let mut volumes = Vec::with_capacity(groups.len());
         for group in groups {
-            let volume = self.node.show_volume(&group.as_str().into()).await.ok()?;
+            let volume = self.backend.volumes(Some(group)).await.ok()?.pop();
             volumes.push((group.clone(), volume.map(|it| self.entries(it)).unwrap_or_default()));
         }
         Some(volumes)
@@ -361,31 +279,30 @@ impl Watched for Volumes {
 
 /// The CSI drivers; each is a group.
 pub(super) struct Drivers {
-    node: Node,
-    changes: Changes,
+    backend: Arc<dyn Backend>,
+    changes: Box<dyn Changes>,
     /// The drivers of the volumes that were told last: of most changes of volumes no driver has to be looked at.
-    of_volumes: BTreeMap<VolumeId, String>,
+    of_volumes: BTreeMap<String, String>,
 }
 
-pub(super) fn drivers(node: &Node) -> Drivers {
-    Drivers { node: node.clone(), changes: node.changes(), of_volumes: BTreeMap::new() }
+pub(super) fn drivers(backend: &Arc<dyn Backend>) -> Drivers {
+    Drivers { backend: backend.clone(), changes: backend.changes(), of_volumes: BTreeMap::new() }
 }
 
 impl Drivers {
     fn entries(&mut self, driver: view::Driver) -> Entries<view::Driver> {
         let name = driver.metadata.name.clone();
-        self.of_volumes.extend(driver.status.volumes.iter().map(|it| (it.as_str().into(), name.clone())));
+        self.of_volumes.extend(driver.status.volumes.iter().map(|it| (it.clone(), name.clone())));
         vec![(ALL.to_owned(), driver)]
     }
 
     /// The drivers that have got or lost one of these volumes.
-    async fn changed(&mut self, volumes: BTreeSet<VolumeId>) -> Option<BTreeSet<String>> {
-        let volumes: Vec<VolumeId> = volumes.into_iter().collect();
+    async fn changed(&mut self, volumes: BTreeSet<String>) -> Option<BTreeSet<String>> {
+        let volumes: Vec<String> = volumes.into_iter().collect();
         let mut changed = BTreeSet::new();
         for volumes in volumes.chunks(LOOK_MAX) {
-            let drivers = self.node.drivers_of(volumes.to_vec()).await.ok()?;
+            let drivers = self.backend.drivers_of(volumes).await.ok()?;
             for (volume, driver) in volumes.iter().zip(drivers) {
-                let driver = driver.map(|it| it.to_string());
                 if self.of_volumes.get(volume) != driver.as_ref() {
                     changed.extend(self.of_volumes.remove(volume));
                     changed.extend(driver);
@@ -401,13 +318,13 @@ impl Watched for Drivers {
 
     async fn list(&mut self) -> Option<Groups<view::Driver>> {
         self.of_volumes.clear();
-        let drivers = self.node.show_drivers().await.ok()?.into_iter();
+        let drivers = self.backend.drivers(None).await.ok()?.into_iter();
         Some(drivers.map(|it| (it.metadata.name.clone(), self.entries(it))).collect())
     }
 
     async fn touched(&mut self) -> Option<Look> {
         loop {
-            let touched = Touched::next(&mut self.changes).await?;
+            let touched = self.changes.next().await?;
             if touched.everything {
                 return Some(Look::Everywhere);
             }
@@ -423,7 +340,7 @@ impl Watched for Drivers {
     async fn look(&mut self, groups: &[String]) -> Option<Groups<view::Driver>> {
         let mut drivers = Vec::with_capacity(groups.len());
         for group in groups {
-            let driver = self.node.show_driver(group).await.ok()?;
+            let driver = self.backend.drivers(Some(group)).await.ok()?.pop();
             drivers.push((group.clone(), driver.map(|it| self.entries(it)).unwrap_or_default()));
         }
         Some(drivers)
@@ -432,14 +349,14 @@ impl Watched for Drivers {
 
 /// The claims; each is a group, by namespace and name.
 pub(super) struct Claims {
-    node: Node,
+    backend: Arc<dyn Backend>,
     namespace: Option<String>,
-    changes: Changes,
+    changes: Box<dyn Changes>,
 }
 
 /// The claims, of one namespace or all.
-pub(super) fn claims(node: &Node, namespace: Option<String>) -> Claims {
-    Claims { node: node.clone(), namespace, changes: node.changes() }
+pub(super) fn claims(backend: &Arc<dyn Backend>, namespace: Option<String>) -> Claims {
+    Claims { backend: backend.clone(), namespace, changes: backend.changes() }
 }
 
 impl Claims {
@@ -452,7 +369,7 @@ impl Watched for Claims {
     type Object = view::Claim;
 
     async fn list(&mut self) -> Option<Groups<view::Claim>> {
-        let mut claims = self.node.show_claims().await.ok()?;
+        let mut claims = self.backend.claims(None).await.ok()?;
         claims.retain(|it| self.holds(it.metadata.namespace.as_deref()));
         let group =
             |it: &view::Claim| format!("{}/{}", it.metadata.namespace.as_deref().unwrap_or_default(), it.metadata.name);
@@ -461,10 +378,11 @@ impl Watched for Claims {
 
     async fn touched(&mut self) -> Option<Look> {
         loop {
-            let Touched { everything, mut claims, .. } = Touched::next(&mut self.changes).await?;
-            if everything {
+            let touched = self.changes.next().await?;
+            if touched.everything {
                 return Some(Look::Everywhere);
             }
+            let mut claims = touched.claims;
             claims.retain(|it| self.holds(it.split('/').next()));
             if !claims.is_empty() {
                 return Some(Look::At(claims));
@@ -475,8 +393,8 @@ impl Watched for Claims {
     async fn look(&mut self, groups: &[String]) -> Option<Groups<view::Claim>> {
         let mut claims = Vec::with_capacity(groups.len());
         for group in groups {
-            let (namespace, name) = group.split_once('/').unwrap_or_default();
-            let claim = self.node.show_claim(namespace, name).await.ok()?;
+            let named = group.split_once('/').unwrap_or_default();
+            let claim = self.backend.claims(Some(named)).await.ok()?.pop();
             claims.push((group.clone(), claim.map(|it| (ALL.to_owned(), it)).into_iter().collect()));
         }
         Some(claims)
@@ -485,24 +403,24 @@ impl Watched for Claims {
 
 /// The operations that run. There are few, so all are looked at.
 pub(super) struct Operations {
-    node: Node,
-    changes: Changes,
+    backend: Arc<dyn Backend>,
+    changes: Box<dyn Changes>,
 }
 
-pub(super) fn operations(node: &Node) -> Operations {
-    Operations { node: node.clone(), changes: node.changes() }
+pub(super) fn operations(backend: &Arc<dyn Backend>) -> Operations {
+    Operations { backend: backend.clone(), changes: backend.changes() }
 }
 
 impl Watched for Operations {
     type Object = view::Operation;
 
     async fn list(&mut self) -> Option<Groups<view::Operation>> {
-        let operations = self.node.show_operations().await.ok()?;
+        let operations = self.backend.operations().await.ok()?;
         Some(vec![(ALL.into(), operations.into_iter().map(|it| (it.metadata.name.clone(), it)).collect())])
     }
 
     async fn touched(&mut self) -> Option<Look> {
-        Touched::next(&mut self.changes).await.map(|_| Look::Everywhere)
+        self.changes.next().await.map(|_| Look::Everywhere)
     }
 
     async fn look(&mut self, _: &[String]) -> Option<Groups<view::Operation>> {
@@ -512,21 +430,21 @@ impl Watched for Operations {
 
 /// What happened to pods. The journal is short, so all of it is looked at.
 pub(super) struct Events {
-    shared: Arc<Shared>,
+    journal: Arc<Journal>,
     namespace: Option<String>,
     changes: watch::Receiver<u64>,
 }
 
 /// The events, of one namespace or all.
-pub(super) fn events(shared: &Arc<Shared>, namespace: Option<String>) -> Events {
-    Events { changes: shared.journal.changes(), shared: shared.clone(), namespace }
+pub(super) fn events(journal: &Arc<Journal>, namespace: Option<String>) -> Events {
+    Events { changes: journal.changes(), journal: journal.clone(), namespace }
 }
 
 impl Watched for Events {
     type Object = view::Event;
 
     async fn list(&mut self) -> Option<Groups<view::Event>> {
-        let mut events = self.shared.journal.events();
+        let mut events = self.journal.events();
         events.retain(|it| self.namespace.is_none() || self.namespace == it.metadata.namespace);
         Some(vec![(ALL.into(), events.into_iter().map(|it| (it.metadata.name.clone(), it)).collect())])
     }

@@ -3,7 +3,8 @@
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 
-use super::{connections::Asker, status::Status};
+use super::connections::Asker;
+use crate::view::Status;
 
 /// That the caller may change something; asked for by whatever does.
 pub(super) struct MayChange;

@@ -8,10 +8,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{connections::Asker, places::Place, routes::closing, status::Status};
+use super::{connections::Asker, places::Place, routes::closing};
+use crate::view::Status;
 
 /// The longest watch that can be asked for by `timeoutSeconds`: a day.
-const SECONDS_MAX: u64 = 86_400;
+pub(super) const SECONDS_MAX: u64 = 86_400;
 
 /// A list that is asked for.
 #[derive(Debug)]

@@ -25,13 +25,13 @@ use tokio::{
     time::timeout,
 };
 
+use super::{backend::Backend, journal::Journal};
 use super::{
     places::{Place, Places},
     routes::{self, Api},
     stall::Impatient,
-    status::Status,
 };
-use crate::daemon::shared::Shared;
+use crate::view::Status;
 
 /// How long a request may be without its body, in bytes.
 const HEAD_MAX: usize = 16 * 1024;
@@ -42,24 +42,25 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// What clients may use up.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+#[non_exhaustive]
+pub struct Limits {
     /// How many connections are served at a time.
-    pub(crate) connections_max: usize,
+    pub connections_max: usize,
     /// How many of them may be watches.
-    pub(crate) watches_max: usize,
+    pub watches_max: usize,
     /// How long one more waits for a place before it is told that there is none.
-    pub(crate) patience: Duration,
+    pub patience: Duration,
     /// How long a client may take to send the head of a request, and how long a connection may be idle.
-    pub(crate) head_timeout: Duration,
+    pub head_timeout: Duration,
     /// How long a client may take nothing of what it is sent.
-    pub(crate) stall_timeout: Duration,
+    pub stall_timeout: Duration,
     /// How long answers that are under way may take when the daemon stops.
-    pub(crate) end_timeout: Duration,
+    pub end_timeout: Duration,
 }
 
 impl Limits {
     /// So many connections, of which a quarter is kept for requests that are no watches, and what suits everybody else.
-    pub(crate) fn new(connections_max: usize) -> Self {
+    pub fn new(connections_max: usize) -> Self {
         Self {
             connections_max,
             watches_max: (connections_max - connections_max / 4).max(1),
@@ -72,13 +73,31 @@ impl Limits {
 }
 
 /// Serves until `stop` is told; returns when the listener is closed and connections have ended or been dropped.
-pub(crate) async fn serve(
+///
+/// ```no_run
+/// use std::{path::Path, sync::Arc};
+/// use tokio::sync::watch;
+/// use windlass_api::server::{self, Backend, Journal, Limits};
+///
+/// # async fn example(backend: Arc<dyn Backend>) -> Result<(), server::Error> {
+/// // The file of the socket goes with `file`.
+/// let (listener, file) = server::bind(Path::new("/run/example/api.sock"), None)?;
+/// let (stop, stopped) = watch::channel(false);
+/// let serving = tokio::spawn(server::serve(listener, backend, Arc::new(Journal::new()), Limits::new(64), stopped));
+/// // Until somebody wants it to end.
+/// stop.send_replace(true);
+/// let _ = serving.await;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn serve(
     listener: UnixListener,
-    shared: Arc<Shared>,
+    backend: Arc<dyn Backend>,
+    journal: Arc<Journal>,
     limits: Limits,
     mut stop: watch::Receiver<bool>,
 ) {
-    let api = Api { shared, stop: stop.clone() };
+    let api = Api { backend, journal, stop: stop.clone() };
     let server = Server {
         router: routes::router(api),
         limits,

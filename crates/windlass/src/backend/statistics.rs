@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::{Instant, timeout_at};
-use windlass::measuring::Answer;
+
+use crate::measuring::Answer;
 
 /// How long a volume, or its driver, may take to answer: less than clients wait, so that they are told of the others.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -30,9 +31,8 @@ pub(super) async fn answers(
 mod tests {
     use std::{future::ready, pin::Pin};
 
-    use windlass::plugin::Statistics;
-
     use super::*;
+    use crate::plugin::Statistics;
 
     #[tokio::test]
     async fn a_volume_that_hangs_is_told_of_beside_the_others() {

@@ -22,23 +22,25 @@ use rustix::{
 };
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
-use windlass::{Node, source::directory::Directory, token};
+use windlass::{
+    Node,
+    backend::{About, NodeBackend, Recorder},
+    source::directory::Directory,
+    token,
+};
+use windlass_api::server::{Journal, Limits, SocketFile, bind, serve};
 use windlass_core::ids::PodUid;
 
-use super::{Limits, bind, serve, socket::SocketFile};
-use crate::daemon::{
-    journal::Journal,
-    shared::{About, Shared, Transitions},
-};
-
 /// Covered by a tmpfs in the test's namespace, so nothing is written on this system's disk.
-const BASE: &str = "/mnt";
+const HERE: &str = "/mnt";
 /// Set for a copy of this program that was started in a user namespace.
 const INSIDE: &str = "WINDLASS_TEST_INSIDE";
 
 /// A node and the server that shows it.
 struct Case {
-    shared: Arc<Shared>,
+    node: Node,
+    source: Directory,
+    journal: Arc<Journal>,
     socket: PathBuf,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
@@ -60,27 +62,23 @@ impl token::Provider for WhenTold {
 
 impl Case {
     fn start(limits: Limits) -> Self {
-        let directory = Path::new(BASE);
+        let directory = Path::new(HERE);
         let manifests = directory.join("manifests");
         std::fs::create_dir(&manifests).unwrap();
         let node = Node::builder(directory.join("root")).runtime_directory(directory.join("run"));
         let (tokens, told) = mpsc::channel();
         let node = node.node_name("node-1").token_provider(WhenTold(Mutex::new(told))).start().unwrap();
         let source = Directory::watch(&manifests, &node).unwrap();
-        let about = About {
-            node_name: "node-1".into(),
-            root: directory.join("root"),
-            manifests,
-            rootless: false,
-            started: jiff::Timestamp::now(),
-        };
-        let transitions = Arc::new(Transitions::new(about.started));
-        let shared = Arc::new(Shared { node, source, journal: Arc::new(Journal::new()), about, transitions });
+        let about = About::new(directory.join("root"));
+        let record = Recorder::new(&about).record();
+        let journal = record.journal.clone();
+        let backend = NodeBackend::new(node.clone(), record, about);
+        let backend = Arc::new(backend.with_manifests(&manifests, source.summary()));
         let socket = directory.join("sockets/api.sock");
         let (listener, file) = bind(&socket, None).unwrap();
         let (stop, told) = watch::channel(false);
-        let serving = tokio::spawn(serve(listener, shared.clone(), limits, told));
-        Self { shared, socket, stop, serving, file, tokens }
+        let serving = tokio::spawn(serve(listener, backend, journal.clone(), limits, told));
+        Self { node, source, journal, socket, stop, serving, file, tokens }
     }
 
     /// Asks for a path, which must be answered as the contract says.
@@ -92,13 +90,13 @@ impl Case {
 
     /// Adds a pod whose only container mounts all its volumes.
     fn add(&self, uid: &str, name: &str, volumes: &Value) -> PodUid {
-        self.shared.node.source("test").apply(pod(uid, name, volumes)).unwrap()
+        self.node.source("test").apply(pod(uid, name, volumes)).unwrap()
     }
 
     /// Adds a pod with an empty directory, and waits until it is mounted.
     async fn add_mounted(&self, uid: &str, name: &str) -> PodUid {
         let uid = self.add(uid, name, &json!([{"name": "data", "emptyDir": {}}]));
-        self.shared.node.ready(&uid).await.unwrap();
+        self.node.ready(&uid).await.unwrap();
         uid
     }
 }
@@ -124,15 +122,23 @@ fn with_limits(limits: Limits, test: impl AsyncFnOnce(&Case) + Send + 'static) {
         run(async {
             let case = Case::start(limits);
             test(&case).await;
-            let Case { shared, socket, stop, serving, file, tokens } = case;
+            let Case { node, source, socket, stop, serving, file, tokens, .. } = case;
             drop(tokens);
             stop.send_replace(true);
             serving.await.unwrap();
             drop(file);
             assert!(!socket.exists(), "the socket goes with the server");
-            assert_eq!(shared.node.clone().stop(Duration::from_secs(30)).await, Ok(0), "nothing runs any more");
+            drop(source);
+            assert_eq!(node.stop(Duration::from_secs(30)).await, Ok(0), "nothing runs any more");
         });
     });
+}
+
+/// So many connections, and what differs from what suits everybody else.
+fn limits(connections_max: usize, differ: impl FnOnce(&mut Limits)) -> Limits {
+    let mut limits = Limits::new(connections_max);
+    differ(&mut limits);
+    limits
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -142,7 +148,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     })
 }
 
-/// Runs this in a mount namespace of its own, where [`BASE`] is empty. Only root can enter one from a program that has
+/// Runs this in a mount namespace of its own, where [`HERE`] is empty. Only root can enter one from a program that has
 /// threads; for everybody else the test is started once more as a program that `unshare` has given one.
 fn in_namespace(body: impl FnOnce() + Send + 'static) {
     let test = std::thread::current().name().unwrap_or_default().to_owned();
@@ -167,7 +173,7 @@ fn enter() -> rustix::io::Result<()> {
     // With FS goes the working directory, which threads share; the kernel wants both at once.
     unshare(UnshareFlags::NEWNS | UnshareFlags::FS)?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    mount("tests", BASE, "tmpfs", MountFlags::empty(), None)
+    mount("tests", HERE, "tmpfs", MountFlags::empty(), None)
 }
 
 #[expect(deprecated, reason = "the new one is unsafe for the sake of UnshareFlags::FILES, which is not used here")]

@@ -4,8 +4,9 @@ use k8s_openapi::api::core::v1 as api;
 use rustix::mount::MountFlags;
 use serde_json::{Value, json};
 use windlass::source::Containers;
+use windlass_api::{BASE, server::Limits};
 
-use super::{super::BASE, Case, Limits, client, contract, in_namespace, run, with_server};
+use super::{Case, client, contract, in_namespace, run, with_server};
 
 #[test]
 fn lists_and_objects_are_answered() {
@@ -73,7 +74,7 @@ fn volumes_are_told_with_how_full_they_are_or_why_that_is_not_known() {
                 && volumes[2]["reasons"][1]["code"] == "ObjectMissing"
         };
         watch.until(is_so).await;
-        let below = format!("{}/root/pods/{uid}/volumes/kubernetes.io~empty-dir", super::BASE);
+        let below = format!("{}/root/pods/{uid}/volumes/kubernetes.io~empty-dir", super::HERE);
         std::fs::write(format!("{below}/data/file"), [1; 5000]).unwrap();
         std::fs::write(format!("{below}/memory/file"), [1; 4096]).unwrap();
         let answer = case.get(&format!("{BASE}/namespaces/default/pods/web/statistics")).await.json();
@@ -95,7 +96,7 @@ fn of_two_pods_of_one_name_the_wanted_one_is_given() {
     with_server(async |case| {
         let uid = case.add_mounted("a-old", "web").await;
         // It may still run, so it stays for a while.
-        case.shared.node.source("test").gone(&uid, Containers::MayRun);
+        case.node.source("test").gone(&uid, Containers::MayRun);
         case.add_mounted("b-new", "web").await;
         assert_eq!(case.get(&format!("{BASE}/pods")).await.names(), ["web", "web"]);
         let pod = case.get(&format!("{BASE}/namespaces/default/pods/web")).await.json();
@@ -114,20 +115,20 @@ fn a_pod_that_leaves_is_given_until_another_of_its_name_comes() {
         };
         let old = case.add_mounted("b-old", "web").await;
         // Somebody has mounted something in it, so it cannot be taken away.
-        let data = format!("{}/root/pods/b-old/volumes/kubernetes.io~empty-dir/data/inside", super::BASE);
+        let data = format!("{}/root/pods/b-old/volumes/kubernetes.io~empty-dir/data/inside", super::HERE);
         std::fs::create_dir(&data).unwrap();
         rustix::mount::mount("foreign", &data, "tmpfs", MountFlags::empty(), None).unwrap();
-        case.shared.node.source("test").gone(&old, Containers::Stopped);
+        case.node.source("test").gone(&old, Containers::Stopped);
         assert_eq!(shown().await, (json!("b-old"), json!("Leaving")));
         let new = case.add_mounted("c-new", "web").await;
         assert_eq!(shown().await, (json!("c-new"), json!("Wanted")));
         assert_eq!(case.get(&format!("{BASE}/pods/b-old")).await.json()["status"]["phase"], "Leaving");
         assert_eq!(case.get(&format!("{BASE}/namespaces/other/pods/web")).await.code, 404);
-        case.shared.node.source("test").gone(&new, Containers::Stopped);
-        case.shared.node.gone(&new).await.unwrap();
+        case.node.source("test").gone(&new, Containers::Stopped);
+        case.node.gone(&new).await.unwrap();
         assert_eq!(shown().await, (json!("b-old"), json!("Leaving")));
         rustix::mount::unmount(&data, rustix::mount::UnmountFlags::empty()).unwrap();
-        case.shared.node.gone(&old).await.unwrap();
+        case.node.gone(&old).await.unwrap();
         assert_eq!(case.get(&path).await.code, 404);
         assert_eq!(case.get(&format!("{BASE}/pods/b-old")).await.code, 404);
     });
@@ -190,8 +191,8 @@ fn a_dead_engine_is_told_everywhere_and_is_never_healthy() {
             case.add_mounted("u1", "web").await;
             let mut watch = client::Watch::open(&case.socket, &format!("{BASE}/pods?watch=true")).await;
             watch.until(|it| it["type"] == "BOOKMARK").await;
-            case.shared.node.break_engine("on purpose");
-            assert!(case.shared.node.ended().await.to_string().contains("on purpose"));
+            case.node.break_engine("on purpose");
+            assert!(case.node.ended().await.to_string().contains("on purpose"));
             let below =
                 ["/node", "/pods", "/mounts", "/volumes", "/drivers", "/operations", "/namespaces/default/pods/web"];
             let paths = below.iter().map(|it| format!("{BASE}{it}"));
@@ -215,15 +216,15 @@ fn conditions_of_the_node_say_when_they_changed() {
             let since: jiff::Timestamp = found["lastTransitionTime"].as_str().unwrap().parse().unwrap();
             (found["status"].as_str().unwrap().to_owned(), since)
         };
-        let (node, mut changes) = (&case.shared.node, case.shared.node.changes());
+        let (node, mut changes) = (&case.node, case.node.changes());
         while !node.is_synced().await.unwrap() {
             changes.next().await;
         }
         let before = conditions().await;
         assert_eq!(find(&before, "ManifestsValid").0, "True");
         let asked = jiff::Timestamp::now();
-        let mut summary = case.shared.source.summary();
-        std::fs::write(case.shared.about.manifests.join("web.yaml"), "kind: {").unwrap();
+        let mut summary = case.source.summary();
+        std::fs::write(std::path::Path::new(super::HERE).join("manifests").join("web.yaml"), "kind: {").unwrap();
         summary.wait_for(|it| !it.problems.is_empty()).await.unwrap();
         let after = conditions().await;
         let (valid, since) = find(&after, "ManifestsValid");
@@ -267,7 +268,7 @@ fn a_claim_is_shown_and_not_deleted_while_it_is_there() {
         }))
         .unwrap();
         let mut watch = client::Watch::open(&case.socket, &format!("{BASE}/claims?watch=true")).await;
-        case.shared.node.update_object(claim);
+        case.node.update_object(claim);
         let step = watch.until(|it| it["object"]["status"]["reasons"][0]["code"] == "ControllerMissing").await;
         contract::check_step("Claim", &step);
         let path = format!("{BASE}/namespaces/default/claims/data");

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, from_value, json};
-use windlass::{Node, source::Containers, tell};
+use windlass::{Node, source::Containers};
+use windlass_api::BASE;
 use windlass_core::ids::PodUid;
 
-use super::{super::BASE, Limits, client::Watch, contract::check_step, pod, with_limits, with_server};
+use super::{client::Watch, contract::check_step, limits, pod, with_limits, with_server};
 
 /// What happened to what.
 fn step(event: &Value) -> (String, String) {
@@ -37,7 +38,7 @@ fn a_watch_tells_what_is_there_and_then_what_comes_changes_and_goes() {
             watch.until(mounted).await;
         }
 
-        case.shared.node.source("test").gone(&uid, Containers::Stopped);
+        case.node.source("test").gone(&uid, Containers::Stopped);
         let gone = watch.until(|it| it["type"] == "DELETED").await;
         assert_eq!(step(&gone), pair("DELETED", "new"), "it is told as it last was");
         check_step("Pod", &gone);
@@ -74,7 +75,7 @@ fn every_kind_that_can_be_watched_tells_of_changes() {
         let waiting = mounts.until(|it| it["object"]["status"]["reasons"][1]["code"] == "ObjectMissing").await;
         check_step("Mount", &waiting);
         let secret: Secret = from_value(json!({"metadata": {"namespace": "default", "name": "keys"}})).unwrap();
-        case.shared.node.update_object(secret);
+        case.node.update_object(secret);
         let mounted = mounts.until(|it| it["object"]["status"]["mounted"] == true).await;
         assert_eq!(step(&mounted).1, "web/keys");
         let held = volumes.until(|it| it["object"]["status"]["pods"][0]["published"] == "Held").await;
@@ -89,24 +90,21 @@ fn every_kind_that_can_be_watched_tells_of_changes() {
         case.tokens.send(()).unwrap();
         operations.until(|it| is_slow(it) && it["type"] == "DELETED").await;
 
-        let event = |uid: &str| {
-            let (tone, message) = (tell::Tone::Warning, "it failed".into());
-            tell::Event { pod: uid.into(), tone, reason: "FailedMount", message }
-        };
-        case.shared.journal.event("other/away", &event("u4"));
-        case.shared.journal.event("default/web", &event("u1"));
+        let event = |title, uid| case.journal.pod_event(title, uid, "Warning", "FailedMount", "it failed");
+        event("other/away", "u4");
+        event("default/web", "u1");
         let told = events.next().await.unwrap();
         check_step("Event", &told);
         assert_eq!((step(&told).0, &told["object"]["status"]["count"]), ("ADDED".into(), &json!(1)));
-        case.shared.journal.event("default/web", &event("u1"));
+        event("default/web", "u1");
         let again = events.next().await.unwrap();
         assert_eq!((step(&again).0, &again["object"]["status"]["count"]), ("MODIFIED".into(), &json!(2)));
 
-        case.shared.node.source("test").gone(&uid, Containers::Stopped);
+        case.node.source("test").gone(&uid, Containers::Stopped);
         assert_eq!(step(&mounts.until(|it| it["type"] == "DELETED").await).1, "web/keys");
         volumes.until(|it| it["type"] == "DELETED").await;
 
-        let node = &case.shared.node;
+        let node = &case.node;
         let mut other = pod("u2", "away", &json!([{"name": "data", "emptyDir": {}}]));
         other.metadata.namespace = Some("other".into());
         node.source("test").apply(other).unwrap();
@@ -145,7 +143,7 @@ fn a_watch_that_falls_behind_still_ends_up_with_what_there_is() {
             case.add("u0", "first", &volumes);
         }
         let last = case.add("u9", "last", &volumes);
-        wait_elsewhere(case.shared.node.clone(), last);
+        wait_elsewhere(case.node.clone(), last);
         assert_eq!(step(&watch.next().await.unwrap()), pair("ADDED", "last"));
     });
 }
@@ -158,11 +156,16 @@ fn wait_elsewhere(node: Node, uid: PodUid) {
 
 #[test]
 fn a_client_that_goes_away_leaves_nothing_running() {
-    with_limits(Limits { patience: Duration::from_secs(30), ..Limits::new(1) }, async |case| {
-        let mut watch = Watch::open(&case.socket, &format!("{BASE}/pods?watch=true")).await;
-        watch.next().await.unwrap();
-        drop(watch);
-        // Nothing changes, and yet the only place is free again.
-        assert_eq!(case.get("/healthz").await.code, 200);
-    });
+    with_limits(
+        limits(1, |it| {
+            it.patience = Duration::from_secs(30);
+        }),
+        async |case| {
+            let mut watch = Watch::open(&case.socket, &format!("{BASE}/pods?watch=true")).await;
+            watch.next().await.unwrap();
+            drop(watch);
+            // Nothing changes, and yet the only place is free again.
+            assert_eq!(case.get("/healthz").await.code, 200);
+        },
+    );
 }

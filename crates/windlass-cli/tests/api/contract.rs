@@ -4,20 +4,19 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass::view::{
-    self, Awaited, ClaimDeletionStatus, ClaimPhase, ClaimStatus, Condition, ConditionStatus, ContainerDevice,
-    ContainerMount, ContainerMounts, ContainersStatus, Counts, DriverSettings, DriverStatus, EventStatus, GivenVolume,
-    List, Metadata, MissingMount, MountStatus, NodeStatus, Object, OperationStatus, PodPhase, PodStatisticsStatus,
-    PodStatus, Problem, Reason, Severity, Usage, VolumeCondition, VolumeStatistics, VolumeStatus, VolumeUser,
-    WatchEvent, WatchKind,
+use windlass_api::{
+    BASE, OPENAPI,
+    view::{
+        self, Awaited, ClaimDeletionStatus, ClaimPhase, ClaimStatus, Condition, ConditionStatus, ContainerDevice,
+        ContainerMount, ContainerMounts, ContainersStatus, Counts, DriverSettings, DriverStatus, EventStatus,
+        GivenVolume, List, Metadata, MissingMount, MountStatus, NodeStatus, Object, OperationStatus, PodPhase,
+        PodStatisticsStatus, PodStatus, Problem, Reason, Severity, Status, Usage, VolumeCondition, VolumeStatistics,
+        VolumeStatus, VolumeUser, WatchEvent, WatchKind,
+    },
 };
 use windlass_core::reason::Code;
 
-use super::{
-    super::{BASE, OPENAPI, status::Status},
-    client::Answer,
-    with_server,
-};
+use super::{client::Answer, with_server};
 
 fn document() -> Value {
     serde_json::from_str(OPENAPI).unwrap()
@@ -39,7 +38,7 @@ fn operation(document: &Value, path: &str) -> Value {
 }
 
 /// Checks an answer to `GET path` against the document. Where nothing is, only the form of the refusal is checked.
-pub(super) fn check(path: &str, answer: &Answer) {
+pub(crate) fn check(path: &str, answer: &Answer) {
     let document = document();
     let operation = operation(&document, path);
     assert_eq!(answer.headers["content-type"], "application/json", "{path}");
@@ -219,7 +218,7 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
             goes_at: Some(now),
             volumes: vec![mount()],
         };
-        Object::new("Pod", metadata(), status)
+        Object::new(metadata(), status)
     };
     let problem = Problem {
         severity: Severity::NotOurs,
@@ -354,18 +353,18 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
     };
     let statistics = PodStatisticsStatus { volumes: vec![measured] };
     let examples: [(&str, Value); 13] = [
-        ("Node", json!(Object::new("Node", metadata(), node))),
+        ("Node", json!(Object::new(metadata(), node))),
         ("Pod", json!(pod())),
-        ("PodList", json!(List::new("Pod", vec![pod()]))),
+        ("PodList", json!(List::new(vec![pod()]))),
         ("Mount", json!(view::mounts(&pod())[0])),
-        ("Volume", json!(Object::new("Volume", metadata(), volume))),
-        ("Driver", json!(Object::new("Driver", metadata(), driver))),
-        ("Claim", json!(Object::new("Claim", metadata(), claim))),
-        ("ClaimDeletion", json!(Object::new("ClaimDeletion", metadata(), deletion))),
-        ("Operation", json!(Object::new("Operation", metadata(), operation))),
-        ("Event", json!(Object::new("Event", metadata(), event))),
-        ("Containers", json!(Object::new("Containers", metadata(), containers))),
-        ("PodStatistics", json!(Object::new("PodStatistics", metadata(), statistics))),
+        ("Volume", json!(Object::new(metadata(), volume))),
+        ("Driver", json!(Object::new(metadata(), driver))),
+        ("Claim", json!(Object::new(metadata(), claim))),
+        ("ClaimDeletion", json!(Object::new(metadata(), deletion))),
+        ("Operation", json!(Object::new(metadata(), operation))),
+        ("Event", json!(Object::new(metadata(), event))),
+        ("Containers", json!(Object::new(metadata(), containers))),
+        ("PodStatistics", json!(Object::new(metadata(), statistics))),
         ("Status", json!(Status::not_found("nothing"))),
     ];
     for (kind, value) in &examples {
@@ -379,6 +378,6 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
 }
 
 /// A step of a watch is as the document says.
-pub(super) fn check_step(kind: &str, step: &Value) {
+pub(crate) fn check_step(kind: &str, step: &Value) {
     conforms(&document(), &json!({"$ref": format!("#/components/schemas/{kind}WatchEvent")}), step, kind);
 }

@@ -3,13 +3,11 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Object, Reason};
-
-/// A claim, or what was made for one that is gone.
-pub type Claim = Object<ClaimStatus>;
+use super::Reason;
 
 /// How a claim stands.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimStatus {
     /// How far it has come.
@@ -61,6 +59,8 @@ pub struct ClaimStatus {
 
 /// How far a claim has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
 pub enum ClaimPhase {
     /// It has no volume yet.
     Pending,
@@ -76,15 +76,14 @@ pub enum ClaimPhase {
     Kept,
 }
 
-/// What becomes of the volume of a claim that somebody has deleted.
-pub type ClaimDeletion = Object<ClaimDeletionStatus>;
-
 /// What becomes of the volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimDeletionStatus {
     /// `Deleting`: its driver is asked to delete it. `Released`: its class keeps volumes, so it is forgotten here and stays
     /// with its driver.
+    #[cfg_attr(test, schemars(extend("enum" = ["Deleting", "Released"])))]
     pub outcome: String,
     /// The volume, for people; none if it may have been made, and is found out first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
