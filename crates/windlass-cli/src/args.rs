@@ -102,7 +102,7 @@ pub(crate) enum Command {
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Namespaces {
     /// The namespace
-    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE")]
+    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE", value_parser = name)]
     pub(crate) namespace: String,
 
     /// All namespaces, whatever --namespace says
@@ -159,6 +159,14 @@ impl<R: ValueEnum + Clone + Send + Sync + 'static> TypedValueParser for TargetPa
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new(R::value_variants().iter().filter_map(ValueEnum::to_possible_value)))
+    }
+}
+
+/// A name that somebody typed: a variable that is empty by mistake must not be taken for everything, or for nothing.
+fn name(text: &str) -> Result<String, String> {
+    match text.split('/').any(str::is_empty) {
+        true => Err("a name is empty".into()),
+        false => Ok(text.into()),
     }
 }
 
@@ -281,7 +289,7 @@ pub(crate) struct Explain {
     pub(crate) what: Option<String>,
 
     /// The namespace of the pod
-    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE")]
+    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE", value_parser = name)]
     pub(crate) namespace: String,
 
     /// How to print it
@@ -318,7 +326,7 @@ pub(crate) struct Wait {
     pub(crate) goal: Goal,
 
     /// The pods
-    #[arg(value_name = "POD", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "POD", required_unless_present = "all", conflicts_with = "all", value_parser = name)]
     pub(crate) pods: Vec<String>,
 
     /// All pods there are
@@ -361,7 +369,7 @@ pub(crate) enum DeleteCommand {
 #[derive(Args, Debug)]
 pub(crate) struct DeletePod {
     /// The pods, by name or by UID
-    #[arg(value_name = "POD", required_unless_present = "all_orphans", conflicts_with = "all_orphans")]
+    #[arg(value_name = "POD", required_unless_present = "all_orphans", conflicts_with = "all_orphans", value_parser = name)]
     pub(crate) pods: Vec<String>,
 
     /// All pods of all namespaces that no manifest has named since the start
@@ -373,14 +381,14 @@ pub(crate) struct DeletePod {
     pub(crate) orphaned_volumes: bool,
 
     /// The namespace
-    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE")]
+    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE", value_parser = name)]
     pub(crate) namespace: String,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Retry {
     /// The pods, or volumes of pods by the pod's names for them
-    #[arg(value_name = "POD[/VOLUME]", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "POD[/VOLUME]", required_unless_present = "all", conflicts_with = "all", value_parser = name)]
     pub(crate) pods: Vec<String>,
 
     /// Everything of all namespaces, volumes without pods and claims too
@@ -388,25 +396,25 @@ pub(crate) struct Retry {
     pub(crate) all: bool,
 
     /// The namespace
-    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE")]
+    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE", value_parser = name)]
     pub(crate) namespace: String,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct DeleteClaim {
     /// The claims, each by its name or as NAMESPACE/NAME
-    #[arg(value_name = "CLAIM", required = true)]
+    #[arg(value_name = "CLAIM", required = true, value_parser = name)]
     pub(crate) claims: Vec<String>,
 
     /// The namespace of those that name none
-    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE")]
+    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE", value_parser = name)]
     pub(crate) namespace: String,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Tree {
     /// Only these pods
-    #[arg(value_name = "POD")]
+    #[arg(value_name = "POD", value_parser = name)]
     pub(crate) pods: Vec<String>,
 
     #[command(flatten)]
@@ -452,11 +460,11 @@ pub(crate) enum MountsFormat {
 #[derive(Args, Debug)]
 pub(crate) struct Mounts {
     /// The pod
-    #[arg(value_name = "POD")]
+    #[arg(value_name = "POD", value_parser = name)]
     pub(crate) pod: String,
 
     /// The namespace
-    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE")]
+    #[arg(short, long, value_name = "NAME", default_value = "default", env = "WINDLASS_NAMESPACE", value_parser = name)]
     pub(crate) namespace: String,
 
     /// The container; needed for oci, podman and docker if the pod has several
@@ -483,7 +491,7 @@ pub(crate) enum UsageFormat {
 #[derive(Args, Debug)]
 pub(crate) struct Usage {
     /// Only these pods; without a name all
-    #[arg(value_name = "POD")]
+    #[arg(value_name = "POD", value_parser = name)]
     pub(crate) pods: Vec<String>,
 
     #[command(flatten)]

@@ -321,7 +321,7 @@ codes! {
     /// It was changed behind our back.
     MountReplaced = "Something else is mounted in the place of the volume.", "Find out who mounted it, and unmount it.";
     /// It was taken behind our back, with what was in it.
-    ContentLost = "What the pod had in this scratch volume is lost: somebody unmounted or removed it, and it was made anew, empty.", "Find out who did it; restart the pod's containers, which may still have the old one, and recreate the pod to end this notice.";
+    ContentLost = "What the pod had in this scratch volume is lost, or a part of it: somebody unmounted or removed it, or the pod came back while it was being removed.", "Find out who did it; restart the pod's containers, which may still have the old one, and recreate the pod to end this notice.";
     /// Growing.
     ExpansionPending = "The pod gets the volume once it has grown.", "See the reason that follows.";
 }

@@ -240,6 +240,9 @@ impl Executor {
 
     /// When the content of a scratch volume was lost: now, if this is another than was recorded, or as is recorded.
     fn lost_at(&self, spec: &VolumeSpec, before: Option<&Record>, made: &Made) -> Option<SystemTime> {
+        if made.lost_at.is_some() {
+            return made.lost_at;
+        }
         let (boot, earlier) = before?.made()?;
         if Kind::of_plugin(spec.plugin.as_str()) != Some(Kind::EmptyDir) {
             return None;
@@ -261,10 +264,16 @@ impl Executor {
             return;
         }
         let (name, path) = (&want.detail.name, made.path.display());
-        let text = format!(
-            "volume \"{name}\" was unmounted or removed by somebody else, and what was in it is lost: it was made anew, \
-             empty, at {path}"
-        );
+        let text = match before.map(|it| &it.state) {
+            Some(State::Proven { .. }) => format!(
+                "volume \"{name}\" was unmounted or removed by somebody else, and what was in it is lost: it was made \
+                 anew, empty, at {path}"
+            ),
+            _ => format!(
+                "volume \"{name}\" was being removed when the pod came back, and something of what was in it may be lost: \
+                 look into {path}"
+            ),
+        };
         self.scene.tell.warning(pod, "VolumeContentLost", text);
     }
 

@@ -219,7 +219,7 @@ pub struct Made {
     pub path: PathBuf,
     /// When its content must be written anew though nothing changes: tokens expire.
     pub refresh_at: Option<SystemTime>,
-    /// When what a pod had in it was found to be lost, so that it was made anew, empty.
+    /// When what a pod had in it was found to be lost, or a part of that.
     pub lost_at: Option<SystemTime>,
 }
 

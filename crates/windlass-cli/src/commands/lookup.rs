@@ -13,15 +13,15 @@ const LIKENESS: f64 = 0.8;
 /// So many names, and so many problems, are shown.
 const SHOWN: usize = 3;
 
-/// The pod of this name; or one of which only its directory was found, and which is called by its UID.
+/// The pod of this name, or of this UID: of several of one name only that tells which.
 pub(crate) async fn pod(client: &Client, namespace: &str, name: &str) -> anyhow::Result<view::Pod> {
     if let Some(pod) = client.find(&client::pod(namespace, name)).await? {
         return Ok(pod);
     }
     // Not by going through all there are (I-9).
     match client.find::<view::Pod>(&client::pod_by_uid(name)).await? {
-        Some(pod) if pod.metadata.namespace.is_none() => Ok(pod),
-        Some(_) | None => Err(unknown(client, namespace, name).await?.into()),
+        Some(pod) => Ok(pod),
+        None => Err(unknown(client, namespace, name).await?.into()),
     }
 }
 
@@ -44,6 +44,8 @@ fn near(pods: &[view::Pod], namespace: &str, name: &str) -> Option<String> {
     let alike = here.map(|it| (strsim::jaro_winkler(&it.metadata.name, name), it.metadata.name.as_str()));
     let mut alike: Vec<_> = alike.filter(|(likeness, _)| *likeness > LIKENESS).collect();
     alike.sort_by(|one, other| other.0.total_cmp(&one.0));
+    // There may be several of one name.
+    alike.dedup_by_key(|(_, name)| *name);
     let names: Vec<_> = alike.iter().take(SHOWN).map(|(_, name)| plain(name)).collect();
     (!names.is_empty()).then(|| format!("did you mean {}?", names.join(" or ")))
 }
@@ -88,7 +90,7 @@ mod tests {
 
     #[test]
     fn another_namespace_is_named_before_another_name() {
-        let pods = [pod("default", "webb"), pod("shop", "web"), pod("shop", "wet")];
+        let pods = [pod("default", "webb"), pod("shop", "web"), pod("shop", "web"), pod("shop", "wet")];
         assert_eq!(near(&pods, "default", "web").unwrap(), "there is one in another namespace: use --namespace shop");
         assert_eq!(near(&pods, "shop", "wep").unwrap(), "did you mean web or wet?");
         assert_eq!(near(&pods, "shop", "database"), None);

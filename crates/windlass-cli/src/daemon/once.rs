@@ -38,7 +38,12 @@ pub(crate) async fn bring_up(served: &Served, mut changes: Changes, within: Dura
     output::data(&lines(&pods))?;
     let refused = summary.problems.iter().any(|it| it.severity == Severity::Error);
     let missing = summary.pods.iter().any(|it| !pods.iter().any(|pod| is(pod, it.uid.as_str()) && is_done(pod)));
-    let leaving = pods.iter().any(|it| it.status.phase == PodPhase::Leaving);
+    // What is held is not gone, though nobody names it.
+    let is_left = |it: &view::Pod| {
+        let is_held = it.status.volumes.iter().flat_map(|it| &it.reasons).any(|it| it.goes_at.is_some());
+        is_held || matches!(it.status.phase, PodPhase::Leaving | PodPhase::Held)
+    };
+    let leaving = pods.iter().any(is_left);
     Ok(match (refused, missing || leaving) {
         (true, _) => ExitCode::from(exit::FAILED),
         (false, true) => ExitCode::from(exit::NOT_YET),

@@ -14,6 +14,7 @@ tests![
     a_pod_that_no_manifest_names_is_deleted_on_request,
     a_pod_that_a_manifest_names_is_not_deleted,
     what_was_being_taken_away_when_the_daemon_was_killed_goes_on,
+    a_pod_of_which_a_part_was_removed_says_so_when_it_comes_back,
     a_host_that_was_renamed_keeps_its_pods,
     a_pod_that_is_edited_to_be_on_another_node_stays_for_a_while,
     a_removed_pod_that_stays_for_an_unreadable_manifest_names_it,
@@ -108,7 +109,9 @@ fn a_pod_that_no_manifest_names_is_deleted_on_request(case: &Case) {
     let daemon = case.start();
     something_else_comes_and_goes(case);
     assert!(is_alive(&data));
-    case.ask(&["delete", "pod", "web"]);
+    assert_eq!(case.output(&["delete", "pod", ""]).status.code(), Some(2), "a name that is empty by mistake");
+    // By its UID, which tells it from another of its name.
+    case.ask(&["delete", "pod", "web-1"]);
     case.wait_unmounted(&["web"]);
     assert!(!data.exists() && case.volume("db-1", "empty-dir", "data").exists());
     case.ask(&["delete", "pod", "--all-orphans"]);
@@ -125,6 +128,28 @@ fn a_pod_that_a_manifest_names_is_not_deleted(case: &Case) {
     assert!(said.contains(&case.path("manifests/web.yaml").display().to_string()), "{said}");
     something_else_comes_and_goes(case);
     assert!(is_alive(&data));
+    assert!(daemon.stop().success());
+}
+
+/// I-10: what is left of a volume must not look like the volume.
+fn a_pod_of_which_a_part_was_removed_says_so_when_it_comes_back(case: &Case) {
+    case.manifest("web.yaml", &pod("web", ""));
+    let daemon = case.start_until_mounted(&["web"]);
+    // What is mounted in it keeps its removal from coming to an end.
+    let data = case.volume("web-1", "empty-dir", "data");
+    let inside = data.join("inside");
+    fs::create_dir(&inside).unwrap();
+    fs::write(data.join("file"), "").unwrap();
+    rustix::mount::mount_bind(case.path("manifests"), &inside).unwrap();
+    case.remove_manifest("web.yaml");
+    case.until_reason("web", "data", |it| it["attempts"].as_u64() > Some(0));
+    daemon.kill();
+    rustix::mount::unmount(&inside, rustix::mount::UnmountFlags::empty()).unwrap();
+    case.manifest("web.yaml", &pod("web", ""));
+    let daemon = case.start_until_mounted(&["web"]);
+    case.until_reason("web", "data", |it| it["code"] == "ContentLost");
+    let events = case.ask(&["events", "web"]);
+    assert!(events.contains("was being removed when the pod came back"), "{events}");
     assert!(daemon.stop().success());
 }
 

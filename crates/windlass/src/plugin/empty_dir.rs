@@ -12,6 +12,7 @@ use std::{
     num::NonZero,
     path::PathBuf,
     sync::{Arc, PoisonError},
+    time::SystemTime,
 };
 
 use async_trait::async_trait;
@@ -184,7 +185,12 @@ impl Task<'_> {
         }
         let root = self.shared_directory().map_err(Failure::nothing_left)?;
         self.finish(&root)?;
-        directory(root, false)
+        let mut scratch = directory(root, false)?;
+        // It was finished once, and its note is gone: to remove it had begun, so something of it may be missing.
+        if self.made.is_some_and(|it| it.what == What::Directory) {
+            scratch.made.lost_at = Some(SystemTime::now());
+        }
+        Ok(scratch)
     }
 
     fn in_memory(&self, limit_bytes: Option<u64>) -> Result<Scratch, Failure> {
