@@ -68,6 +68,8 @@ impl Case {
         let node = Node::builder(directory.join("root")).runtime_directory(directory.join("run"));
         let (tokens, told) = mpsc::channel();
         let node = node.node_name("node-1").token_provider(WhenTold(Mutex::new(told))).start().unwrap();
+        // What the tests give, beside the manifests.
+        node.source("test").complete();
         let source = Directory::watch(&manifests, &node).unwrap();
         let about = About::new(directory.join("root"));
         let record = Recorder::new(&about).record();
