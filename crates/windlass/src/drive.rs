@@ -54,7 +54,7 @@ use self::{
     waits::Waits,
 };
 pub(crate) use self::{
-    message::{About, Message, Question, Said},
+    message::{About, Message, Question},
     outside::Outside,
     provision::Provisions,
     wishes::{Standing, Wishes},

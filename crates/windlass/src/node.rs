@@ -44,7 +44,7 @@ use crate::{
     objects::{Kind, Reference},
     plugin::{Attributes, Made},
     resolve,
-    source::Source,
+    source::{Said, Source},
     tell, view,
 };
 
@@ -828,7 +828,12 @@ impl Node {
         self.send(Message::BrokeOff(text));
     }
 
-    pub(crate) fn send(&self, message: Message) {
+    /// A source says something of its pods.
+    pub(crate) fn hear(&self, source: SourceName, said: Said) {
+        self.send(Message::Source(source, said));
+    }
+
+    fn send(&self, message: Message) {
         // After a stop nobody listens, and nothing is to be done.
         let _ = self.0.inbox.send(message);
     }

@@ -14,13 +14,7 @@ use windlass_linux::name::Name;
 
 pub use windlass_core::{event::Containers, ids::Version};
 
-use crate::{
-    Node, defaults,
-    drive::{Message, Said},
-    node::PodError,
-    packed::Packed,
-    resolve,
-};
+use crate::{Node, defaults, node::PodError, packed::Packed, resolve};
 
 /// Somebody who has pods for this node, made by [`Node::source`]. Cheap to clone.
 ///
@@ -111,7 +105,40 @@ impl Source {
     }
 
     fn say(&self, said: Said) {
-        self.node.send(Message::Source(self.name.clone(), said));
+        self.node.hear(self.name.clone(), said);
+    }
+}
+
+/// What a source says of its pods.
+pub(crate) enum Said {
+    /// It is there, and will say more.
+    Announced,
+    /// It has this pod, for the first time or changed.
+    Pod { uid: PodUid, version: Version, packed: Packed, pod: Arc<api::Pod> },
+    /// It has the pod no longer.
+    PodGone { uid: PodUid, version: Version, containers: Containers },
+    /// It cannot tell whether it has the pod.
+    PodHeld { uid: PodUid, hold: Hold },
+    /// It is complete and has come upon something that it cannot read, or has read it.
+    Doubt(Option<Arc<str>>),
+    /// It cannot be read any more.
+    Lost(Arc<str>),
+    /// It has said all there is. What is on disk besides stays for this long.
+    Complete { version: Version, orphan_delay: Duration },
+}
+
+impl Said {
+    /// What kind of word it is, as it is counted.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Announced => "source announced",
+            Self::Pod { .. } => "pod given",
+            Self::PodGone { .. } => "pod gone",
+            Self::PodHeld { .. } => "pod held",
+            Self::Doubt(_) => "source in doubt",
+            Self::Lost(_) => "source lost",
+            Self::Complete { .. } => "source complete",
+        }
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1 as api;
 use tokio::sync::oneshot;
 use windlass_core::{
-    event::{Containers, Goal, Hold, Place},
-    ids::{OperationId, PodUid, SourceName, Version, WaiterId},
+    event::{Goal, Place},
+    ids::{OperationId, PodUid, SourceName, WaiterId},
     operation::Proof,
 };
 use windlass_linux::{process::Process, table};
@@ -18,9 +17,9 @@ use crate::{
     memory::Object,
     node::{ClaimRefusal, DeleteError, Deleted},
     objects::Reference,
-    packed::Packed,
     plugin::Failure,
     reconstruct::Remains,
+    source::Said,
     view::Retried,
 };
 
@@ -88,24 +87,6 @@ pub(crate) enum Message {
     Stop { within: Duration, done: Option<oneshot::Sender<usize>> },
 }
 
-/// What a source says of its pods.
-pub(crate) enum Said {
-    /// It is there, and will say more.
-    Announced,
-    /// It has this pod, for the first time or changed.
-    Pod { uid: PodUid, version: Version, packed: Packed, pod: Arc<api::Pod> },
-    /// It has the pod no longer.
-    PodGone { uid: PodUid, version: Version, containers: Containers },
-    /// It cannot tell whether it has the pod.
-    PodHeld { uid: PodUid, hold: Hold },
-    /// It is complete and has come upon something that it cannot read, or has read it.
-    Doubt(Option<Arc<str>>),
-    /// It cannot be read any more.
-    Lost(Arc<str>),
-    /// It has said all there is. What is on disk besides stays for this long.
-    Complete { version: Version, orphan_delay: Duration },
-}
-
 /// A look at the drive. It changes nothing, so it need not be told apart from others.
 pub(crate) struct Question {
     /// Whose operations are to be known as they are at this moment.
@@ -154,20 +135,6 @@ impl Message {
             Self::Question(_) => "question",
             Self::BrokeOff(_) => "broke off",
             Self::Stop { .. } => "stop",
-        }
-    }
-}
-
-impl Said {
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Announced => "source announced",
-            Self::Pod { .. } => "pod given",
-            Self::PodGone { .. } => "pod gone",
-            Self::PodHeld { .. } => "pod held",
-            Self::Doubt(_) => "source in doubt",
-            Self::Lost(_) => "source lost",
-            Self::Complete { .. } => "source complete",
         }
     }
 }

@@ -16,7 +16,7 @@ use windlass_core::{
 };
 
 use super::{
-    Drive, Said,
+    Drive,
     wishes::{GivenPod, Standing, phase},
 };
 use crate::{
@@ -26,6 +26,7 @@ use crate::{
     packed::Packed,
     plugin::{self, Attributes},
     resolve::{Detail, Given, Resolver},
+    source::Said,
 };
 
 /// What a source says when it has said all.
