@@ -17,7 +17,7 @@ use k8s_openapi::api::{
     storage::v1::StorageClass,
 };
 use windlass_core::{
-    ids::{PodUid, Time, VolumeId},
+    ids::{DriverName, PodUid, Time, VolumeId},
     reason::{Code, Reason, WaitsOn},
     snapshot::SourceView,
 };
@@ -605,6 +605,14 @@ impl Drive {
         let registered = drivers.get(&class.provisioner).map_err(|failure| {
             (Code::DriverMissing, failure.text, WaitsOn::Driver(class.provisioner.as_str().into()))
         })?;
+        // Whose it is may be known once all pods are.
+        let is_unknown = |(it, volume): &(&DriverName, &VolumeId)| {
+            it.as_str() == class.provisioner && !self.provisions.volumes.contains_key(*volume)
+        };
+        if !self.provisions.is_complete && self.engine.volumes_of_drivers().any(|it| is_unknown(&it)) {
+            let text = "a volume of the driver is here of which it is not known yet whose it is".into();
+            return Err((Code::SourceIncomplete, text, self.waits_on_source()));
+        }
         if let Some((pod, volume)) = self.forgotten(&class.provisioner, &memory.users(claim)) {
             let text = format!(
                 "pod {pod} has a volume of the driver here that nobody names, {volume}: it may be the claim's, and what was \

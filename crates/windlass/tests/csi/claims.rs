@@ -234,9 +234,11 @@ fn a_volume_whose_notes_are_lost_is_not_replaced_by_another(host: &Host) {
     let state = host.path("node").join("windlass");
     std::fs::rename(&state, host.path("elsewhere")).unwrap();
 
+    // The claim is given before the pod, as a directory of manifests does it.
     let node = start(host);
-    node.add_pod(pod()).unwrap();
     give(&node, &class("Delete", "Immediate"), &claim());
+    until_shown(&node, "known", |it| it.is_some_and(|it| !it.status.reasons.is_empty()));
+    node.add_pod(pod()).unwrap();
     node.test().complete_holding(LONG);
     explained(&node, "has a volume of the driver here that nobody names");
     assert_eq!(memory.calls().iter().filter(|it| **it == "CreateVolume").count(), 1);
