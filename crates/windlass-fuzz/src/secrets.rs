@@ -14,7 +14,9 @@ pub(crate) fn target(bytes: &[u8]) {
     let shown = match manifest::read_written(secret.as_bytes()) {
         Ok(objects) => objects
             .iter()
-            .map(|it| format!("{it:?} {:?}", validate::written(it).iter().map(|it| &it.text).collect::<Vec<_>>()))
+            .map(|it| {
+                format!("{it:?} {:?}", validate::written(it).iter().map(|it| (&it.field, &it.text)).collect::<Vec<_>>())
+            })
             .collect(),
         Err(error) => format!("{error} {error:?}"),
     };

@@ -143,7 +143,7 @@ pub fn read(manifests: &[u8]) -> Result<Vec<Document>, Error> {
 }
 
 /// An object of a manifest, and how it is written there.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Written<'a> {
     /// The object.
     pub document: Document,
@@ -153,6 +153,13 @@ pub struct Written<'a> {
     pub shape: Shape<'a>,
     /// The fields that objects of its kind do not have.
     pub unknown: Vec<Unknown>,
+}
+
+impl fmt::Debug for Written<'_> {
+    /// Without the names of fields, of which one may be a secret that is indented wrongly (I-12).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Written").field("document", &self.document).field("line", &self.line).finish_non_exhaustive()
+    }
 }
 
 /// As [`read`], and tells how each object is written: for those who have something to say about it.

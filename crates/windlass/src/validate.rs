@@ -52,9 +52,14 @@ pub fn written(written: &Written<'_>) -> Vec<Finding> {
         Document::Object(it) => object(it),
         Document::Other(_) => return Vec::new(),
     };
+    // A secret that is indented wrongly can become the name of a field (I-12).
+    let may_be_secret = matches!(&written.document, Document::Object(Object::Secret(_)));
     findings.extend(written.unknown.iter().map(|Unknown { field, nearest }| Finding {
         severity: Severity::Warning,
-        field: field.clone(),
+        field: match may_be_secret && nearest.is_none() {
+            true => "a field that is not named here, for it may be secret".into(),
+            false => field.clone(),
+        },
         text: match nearest {
             Some(nearest) => format!("there is no such field, so it is ignored; did you mean {nearest}?"),
             None => "there is no such field, so it is ignored".into(),

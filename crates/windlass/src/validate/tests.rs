@@ -284,3 +284,13 @@ fn more_volumes_containers_or_mounts_than_anybody_needs_are_errors() {
         assert!(told[0].contains("items and sources in volumes, and a pod may have 10000"), "{:?}", told.first());
     }
 }
+
+/// I-12: found by the fuzzer.
+#[test]
+fn a_secret_that_became_the_name_of_a_field_is_not_told() {
+    let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: keys}\nstringData:\n  password: x\n? hunter2\n";
+    let written = crate::manifest::read_written(text.as_bytes()).unwrap();
+    let findings: Vec<Finding> = written.iter().flat_map(super::written).collect();
+    assert_eq!(findings.len(), 1);
+    assert!(!format!("{findings:?} {written:?}").contains("hunter2"), "{findings:?}");
+}
