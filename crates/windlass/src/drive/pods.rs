@@ -59,8 +59,10 @@ impl Drive {
                 }
             }
             Said::Doubt(doubt) => {
-                self.claims_are_doubted(doubt.is_some());
                 self.tell(Event::SourceDoubted { source: source.clone(), doubt });
+                // Any source that is in doubt may have claims in what it cannot read.
+                let is_doubted = self.engine.sources().iter().any(|it| it.doubt.is_some());
+                self.claims_are_doubted(is_doubted);
             }
             Said::Lost(text) => {
                 self.wishes.sources.insert(source.clone(), false);
