@@ -7,7 +7,7 @@ use windlass_core::{Event, ids::PodUid};
 use super::Drive;
 use crate::{
     memory::Object,
-    objects::{Kind, Reference},
+    objects::{Kind, Lookup, Reference},
 };
 
 impl Drive {
@@ -24,8 +24,8 @@ impl Drive {
                     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
                     self.claim_has_changed(&Reference::new(Kind::Claim, namespace, name));
                 }
-                self.put(Object::Volume(volume));
-                self.look_at_kept();
+                self.put(Object::Volume(volume.clone()));
+                self.look_at_claim_of(&volume);
             }
             other => self.put(other),
         }
@@ -50,16 +50,19 @@ impl Drive {
     }
 
     pub(super) fn object_gone(&mut self, reference: &Reference) {
+        let volume = match self.wishes.memory().get(reference) {
+            Lookup::Found(Object::Volume(volume)) => Some(volume.clone()),
+            Lookup::Found(_) | Lookup::Absent | Lookup::Unavailable(_) => None,
+        };
         let pods = self.wishes.memory_mut().remove(reference);
         self.apply_all(pods);
         self.tell(Event::ObjectChanged(reference.into()));
-        match reference.kind() {
-            Kind::Claim => {
-                self.claim_has_changed(reference);
-                self.claim_is_gone(reference);
-            }
-            Kind::Volume => self.look_at_kept(),
-            _ => {}
+        if reference.kind() == Kind::Claim {
+            self.claim_has_changed(reference);
+            self.claim_is_gone(reference);
+        }
+        if let Some(volume) = volume {
+            self.look_at_claim_of(&volume);
         }
     }
 

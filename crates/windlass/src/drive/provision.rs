@@ -420,7 +420,10 @@ impl Drive {
             not_before: entry.not_before,
             is_complete: self.provisions.is_complete && !self.provisions.is_doubted,
             is_in_use: volume.is_some_and(|it| self.engine.view_volume(&it).is_some()),
-            is_named: entry.given.is_none() && entry.noted.as_ref().is_some_and(|it| self.naming(it).is_some()),
+            // Asked only where it matters, for it goes through all persistent volumes.
+            is_named: entry.given.is_none()
+                && entry.departure.is_some()
+                && entry.noted.as_ref().is_some_and(|it| self.naming(it).is_some()),
         };
         let (next, given, noted) = (next(&facts), entry.given.clone(), entry.noted.clone());
         match (next, given, noted) {
@@ -504,9 +507,13 @@ impl Drive {
         self.wishes.memory().volumes().find(is_same).and_then(|it| it.metadata.name.clone())
     }
 
-    /// A persistent volume came or went, which may be the same volume of a driver as this node has made.
-    pub(super) fn look_at_kept(&mut self) {
-        self.look_at_claims(|it| it.given.is_none());
+    /// A persistent volume came or went: it may be the same volume of a driver as this node has made for a claim.
+    pub(super) fn look_at_claim_of(&mut self, volume: &PersistentVolume) {
+        let Some(source) = volume.spec.as_ref().and_then(|it| it.csi.as_ref()) else { return };
+        let volume = provision::volume_id(&source.driver, &source.volume_handle);
+        if let Some(claim) = self.provisions.volumes.get(&volume).cloned() {
+            self.look_at_claim(&claim);
+        }
     }
 
     /// Says when the volume of a claim that is gone is deleted, and how to stop that (I-15).
