@@ -7,6 +7,7 @@ mod calls;
 mod claims;
 mod controlled;
 mod driver;
+#[path = "../real/giving.rs"]
 mod giving;
 mod host;
 mod life;
