@@ -179,7 +179,7 @@ pub struct Stage {
     /// Where.
     pub staging: String,
     /// What was there when it was asked.
-    pub found: Found,
+    pub found: AtPath,
     /// As what.
     pub capability: Capability,
     /// The secrets, by name.
@@ -200,9 +200,9 @@ pub struct Publish {
     /// Where it is to be.
     pub target: String,
     /// What was there when it was asked.
-    pub found: Found,
+    pub found: AtPath,
     /// What was in the place of the target's parent.
-    pub parent: Found,
+    pub parent: AtPath,
     /// As what.
     pub capability: Capability,
     /// It is not to be written.
@@ -345,7 +345,7 @@ impl Secrets {
 
 /// What was at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum AtPath {
     /// Nothing.
     Nothing,
     /// A directory.
@@ -358,7 +358,7 @@ pub enum Found {
 
 /// How a call ended for whoever made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Reply {
     /// Done.
     Done,
     /// By a code that says that nothing was done.
@@ -369,7 +369,7 @@ pub enum Answer {
     Unheard,
 }
 
-impl Answer {
+impl Reply {
     /// What a code means to the caller (C-61).
     pub fn of(code: Code) -> Self {
         match code {
@@ -382,7 +382,7 @@ impl Answer {
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Done => f.write_str("done"),

@@ -89,7 +89,7 @@ impl Call {
 
 words! {
     /// How a call fails.
-    Kind {
+    FaultKind {
         /// With INTERNAL, and nothing is done: a final error.
         Refused = "refused",
         /// With DEADLINE_EXCEEDED at once, and it is done.
@@ -145,7 +145,7 @@ words! {
     }
 }
 
-impl Kind {
+impl FaultKind {
     /// Whether the call is carried out all the same.
     pub fn has_effect(self) -> bool {
         matches!(
@@ -207,7 +207,7 @@ pub struct Fault {
     /// Which call fails.
     pub call: Call,
     /// How.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// How often, for each volume.
     pub times: u32,
 }
@@ -222,7 +222,7 @@ impl FromStr for Fault {
             Some((kind, times)) => (kind, times.parse().ok().filter(|it| *it > 0).ok_or_else(odd)?),
             None => (rest, 1),
         };
-        let (call, kind): (Call, Kind) = (call.parse()?, kind.parse()?);
+        let (call, kind): (Call, FaultKind) = (call.parse()?, kind.parse()?);
         kind.fits(call).map_err(|can| format!("{} is a fault of {can}, not of {}", kind.name(), call.name()))?;
         Ok(Self { call, kind, times })
     }
@@ -235,7 +235,7 @@ impl std::fmt::Display for Fault {
 }
 
 /// Which fault is due for the call that comes after so many of its kind: those that are written first come first.
-pub(crate) fn due(faults: &[Fault], call: Call, before: u32) -> Option<Kind> {
+pub(crate) fn due(faults: &[Fault], call: Call, before: u32) -> Option<FaultKind> {
     let mut before = before;
     for fault in faults.iter().filter(|it| it.call == call) {
         if before < fault.times {
@@ -253,11 +253,11 @@ mod tests {
     #[test]
     fn faults_are_read_as_they_are_written() {
         let read = |text: &str| text.parse::<Fault>();
-        assert_eq!(read("stage=refused"), Ok(Fault { call: Call::Stage, kind: Kind::Refused, times: 1 }));
-        let lost = Fault { call: Call::Unpublish, kind: Kind::ConnectionLostWithEffect, times: 3 };
+        assert_eq!(read("stage=refused"), Ok(Fault { call: Call::Stage, kind: FaultKind::Refused, times: 1 }));
+        let lost = Fault { call: Call::Unpublish, kind: FaultKind::ConnectionLostWithEffect, times: 3 };
         assert_eq!(read("unpublish=connection-lost-with-effect:3"), Ok(lost));
         assert_eq!(read(&lost.to_string()), Ok(lost));
-        let lost = Fault { call: Call::Create, kind: Kind::ResourceExhausted, times: 2 };
+        let lost = Fault { call: Call::Create, kind: FaultKind::ResourceExhausted, times: 2 };
         assert_eq!(read("create=resource-exhausted:2"), Ok(lost));
         for wrong in ["stage=too-small", "expand=lie", "create=lie"] {
             assert!(read(wrong).unwrap_err().contains("is a fault of"), "{wrong}");
@@ -272,7 +272,7 @@ mod tests {
     fn every_code_but_success_can_be_played() {
         let codes = (1..=16).map(Code::from_i32);
         for code in codes {
-            let kind = Kind::ALL.iter().find(|it| format!("{code:?}") == format!("{it:?}")).unwrap();
+            let kind = FaultKind::ALL.iter().find(|it| format!("{code:?}") == format!("{it:?}")).unwrap();
             assert_eq!((kind.code(), kind.has_effect()), (Some(code), false), "{code:?}");
         }
     }
@@ -282,7 +282,7 @@ mod tests {
         let faults = ["stage=refused:2", "publish=refused", "stage=silence-with-effect"];
         let faults = faults.map(|it| it.parse().unwrap());
         let played = (0..4).map(|it| due(&faults, Call::Stage, it)).collect::<Vec<_>>();
-        let (refused, silence) = (Some(Kind::Refused), Some(Kind::SilenceWithEffect));
+        let (refused, silence) = (Some(FaultKind::Refused), Some(FaultKind::SilenceWithEffect));
         assert_eq!(played, [refused, refused, silence, None]);
         assert_eq!(due(&faults, Call::Expand, 0), None);
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use windlass_csi::Code;
 
-use crate::call::{Answer, Asked, Context, Create, Expand, Grow, Question, Shown};
+use crate::call::{Asked, Context, Create, Expand, Grow, Question, Reply, Shown};
 use crate::check::{self, Breach, Scene};
-use crate::fault::{self, Call, Kind};
+use crate::fault::{self, Call, FaultKind};
 use crate::rule::Rule;
 use crate::settings::Settings;
 use crate::verdict::{Checked, Finding, Played, Verdict};
@@ -53,7 +53,7 @@ pub struct Begun {
     /// It is to be refused.
     pub refusal: Option<Refusal>,
     /// It is to fail.
-    pub fault: Option<Kind>,
+    pub fault: Option<FaultKind>,
     /// What attaching the volume tells.
     pub publish_context: BTreeMap<String, String>,
     /// What making the volume tells.
@@ -78,11 +78,11 @@ pub struct News {
 struct Tally {
     seen: u64,
     broken: u64,
-    findings: Vec<Found>,
+    findings: Vec<Noted>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Found {
+struct Noted {
     text: String,
     volume: String,
     calls: Vec<u64>,
@@ -95,7 +95,7 @@ struct Record {
     at: Duration,
     /// How large the volume is said to be.
     capacity_bytes: i64,
-    answer: Option<Answer>,
+    answer: Option<Reply>,
 }
 
 /// Judges an orchestrator by its calls.
@@ -119,7 +119,7 @@ pub struct Judge {
     /// Calls that it broke off itself when it ended. What came of them is not the orchestrator's to settle.
     cut: BTreeSet<u64>,
     /// How many faults were played.
-    played: BTreeMap<(Call, Kind), u32>,
+    played: BTreeMap<(Call, FaultKind), u32>,
 }
 
 impl Judge {
@@ -223,7 +223,7 @@ impl Judge {
             let asked = if range.required_bytes > 0 { range.required_bytes } else { BYTES_DEFAULT };
             // One that is larger already stays so.
             let bytes = volume.size.map_or(asked, |(bytes, _)| asked.max(bytes));
-            begun.capacity_bytes = if begun.fault == Some(Kind::TooSmall) { asked / 2 } else { bytes };
+            begun.capacity_bytes = if begun.fault == Some(FaultKind::TooSmall) { asked / 2 } else { bytes };
         }
         self.volumes.insert(name.to_owned(), volume);
     }
@@ -234,8 +234,8 @@ impl Judge {
     }
 
     /// A call has ended for whoever made it.
-    pub fn end(&mut self, number: u64, answer: Answer) {
-        if self.stopped && matches!(answer, Answer::Open(_) | Answer::Unheard) {
+    pub fn end(&mut self, number: u64, answer: Reply) {
+        if self.stopped && matches!(answer, Reply::Open(_) | Reply::Unheard) {
             self.cut.insert(number);
         }
         let Some(record) = self.calls.get_mut(&number) else { return };
@@ -244,13 +244,13 @@ impl Judge {
         let Some(volume) = asked.volume().and_then(|it| self.volumes.get_mut(it)) else { return };
         volume.running.retain(|it| *it != number);
         volume.ended(number, &asked, answer);
-        if let (Asked::Create(_) | Asked::Grow(_), Answer::Done) = (&asked, answer) {
+        if let (Asked::Create(_) | Asked::Grow(_), Reply::Done) = (&asked, answer) {
             volume.size = Some((bytes, number));
         }
         let tried = (asked.method(), asked.place().to_owned());
         match answer {
-            Answer::Done => drop(volume.failures.remove(&tried)),
-            Answer::Refused(_) | Answer::Open(_) | Answer::Unheard => {
+            Reply::Done => drop(volume.failures.remove(&tried)),
+            Reply::Refused(_) | Reply::Open(_) | Reply::Unheard => {
                 let failures = &mut volume.failures.entry(tried).or_default();
                 failures.push_back((number, at));
                 if failures.len() >= TRIES {
@@ -258,8 +258,7 @@ impl Judge {
                 }
             }
         }
-        if let (Answer::Open(_) | Answer::Unheard, true, false) =
-            (answer, asked.is_change(), self.cut.contains(&number))
+        if let (Reply::Open(_) | Reply::Unheard, true, false) = (answer, asked.is_change(), self.cut.contains(&number))
         {
             self.opened += 1;
         }
@@ -274,7 +273,7 @@ impl Judge {
         self.news.push(News { rule, text: text.clone(), number });
         let known = tally.findings.iter().any(|it| it.text == text && it.volume == volume);
         if !known && tally.findings.len() < FINDINGS_MAX {
-            tally.findings.push(Found { text, volume: volume.to_owned(), calls });
+            tally.findings.push(Noted { text, volume: volume.to_owned(), calls });
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::call::{Answer, Asked, Attach, Context, Create, Publish, Stage};
+use crate::call::{Asked, Attach, Context, Create, Publish, Reply, Stage};
 use crate::fault::Call;
 
 /// Whether something is there.
@@ -75,10 +75,10 @@ impl Volume {
     }
 
     /// Takes in the end of a call.
-    pub(crate) fn ended(&mut self, number: u64, asked: &Asked, answer: Answer) {
+    pub(crate) fn ended(&mut self, number: u64, asked: &Asked, answer: Reply) {
         if let (
             Asked::Detach { .. } | Asked::Unstage { .. } | Asked::Unpublish { .. } | Asked::Delete { .. },
-            Answer::Done,
+            Reply::Done,
         ) = (asked, answer)
         {
             // Nobody tries any more what was to be there.
@@ -88,8 +88,8 @@ impl Volume {
             Asked::Create(it) => self.created(number, it, answer),
             Asked::Delete { .. } => self.removed(number, answer),
             Asked::Grow(_) => match answer {
-                Answer::Done | Answer::Refused(_) => self.enlarging.clear(),
-                Answer::Open(_) | Answer::Unheard => self.enlarging.push(number),
+                Reply::Done | Reply::Refused(_) => self.enlarging.clear(),
+                Reply::Open(_) | Reply::Unheard => self.enlarging.push(number),
             },
             Asked::Attach(it) => made(&mut self.attached, it.node.clone(), it, number, answer),
             Asked::Stage(it) => made(&mut self.stages, it.staging.clone(), it, number, answer),
@@ -110,8 +110,8 @@ impl Volume {
                 }
             }
             Asked::Expand(_) => match answer {
-                Answer::Done | Answer::Refused(_) => self.growing.clear(),
-                Answer::Open(_) | Answer::Unheard => self.growing.push(number),
+                Reply::Done | Reply::Refused(_) => self.growing.clear(),
+                Reply::Open(_) | Reply::Unheard => self.growing.push(number),
             },
             Asked::RegistrationInfo
             | Asked::RegistrationStatus { .. }
@@ -123,50 +123,50 @@ impl Volume {
 }
 
 impl Volume {
-    fn created(&mut self, number: u64, asked: &Create, answer: Answer) {
+    fn created(&mut self, number: u64, asked: &Create, answer: Reply) {
         match (answer, &mut self.made) {
-            (Answer::Done, _) => {
+            (Reply::Done, _) => {
                 self.made = Some(Step { standing: Standing::Held, asked: asked.clone(), calls: vec![number] });
                 self.deleted = None;
             }
             // What the orchestrator was told before holds.
-            (Answer::Open(_) | Answer::Unheard, Some(step)) => {
+            (Reply::Open(_) | Reply::Unheard, Some(step)) => {
                 if step.standing == Standing::Open {
                     step.calls.push(number);
                 }
             }
-            (Answer::Open(_) | Answer::Unheard, None) => {
+            (Reply::Open(_) | Reply::Unheard, None) => {
                 self.made = Some(Step { standing: Standing::Open, asked: asked.clone(), calls: vec![number] });
             }
-            (Answer::Refused(_), _) => {}
+            (Reply::Refused(_), _) => {}
         }
     }
 
-    fn removed(&mut self, number: u64, answer: Answer) {
+    fn removed(&mut self, number: u64, answer: Reply) {
         match (answer, &mut self.made) {
-            (Answer::Done, _) => {
+            (Reply::Done, _) => {
                 (self.made, self.size, self.deleted) = (None, None, Some(number));
                 self.enlarging.clear();
             }
-            (Answer::Open(_) | Answer::Unheard, Some(step)) => {
+            (Reply::Open(_) | Reply::Unheard, Some(step)) => {
                 step.standing = Standing::Open;
                 step.calls.push(number);
             }
-            (Answer::Refused(_), Some(step)) => step.calls.push(number),
+            (Reply::Refused(_), Some(step)) => step.calls.push(number),
             (_, None) => {}
         }
     }
 }
 
 /// The end of a call that makes something.
-fn made<T: Clone>(all: &mut BTreeMap<String, Step<T>>, place: String, asked: &T, number: u64, answer: Answer) {
+fn made<T: Clone>(all: &mut BTreeMap<String, Step<T>>, place: String, asked: &T, number: u64, answer: Reply) {
     match answer {
-        Answer::Done => {
+        Reply::Done => {
             all.insert(place, Step { standing: Standing::Held, asked: asked.clone(), calls: vec![number] });
         }
         // What an earlier call may have made is not unmade by this one.
-        Answer::Refused(_) => {}
-        Answer::Open(_) | Answer::Unheard => {
+        Reply::Refused(_) => {}
+        Reply::Open(_) | Reply::Unheard => {
             let new = || Step { standing: Standing::Open, asked: asked.clone(), calls: Vec::new() };
             let step = all.entry(place).or_insert_with(new);
             step.standing = Standing::Open;
@@ -176,17 +176,17 @@ fn made<T: Clone>(all: &mut BTreeMap<String, Step<T>>, place: String, asked: &T,
 }
 
 /// The end of a call that takes something away.
-fn undone<T>(all: &mut BTreeMap<String, Step<T>>, place: &str, number: u64, answer: Answer) {
+fn undone<T>(all: &mut BTreeMap<String, Step<T>>, place: &str, number: u64, answer: Reply) {
     match answer {
-        Answer::Done => {
+        Reply::Done => {
             all.remove(place);
         }
-        Answer::Refused(_) => {
+        Reply::Refused(_) => {
             if let Some(step) = all.get_mut(place) {
                 step.calls.push(number);
             }
         }
-        Answer::Open(_) | Answer::Unheard => {
+        Reply::Open(_) | Reply::Unheard => {
             if let Some(step) = all.get_mut(place) {
                 step.standing = Standing::Open;
                 step.calls.push(number);

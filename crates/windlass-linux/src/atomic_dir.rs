@@ -363,25 +363,25 @@ fn set_links(
     for (name, owner) in links {
         let failed = |source| Error::SetLink { path: target.path().join(name.as_path()), source };
         let wanted = PathBuf::from(DATA).join(name.as_path());
-        let found = if names.contains(name) { read_link(target, name)? } else { Found::Nothing };
+        let found = if names.contains(name) { read_link(target, name)? } else { AtName::Nothing };
         match found {
-            Found::Link(link) if link == wanted => {
+            AtName::Link(link) if link == wanted => {
                 owners.own_link(target, name.as_path(), *owner).map_err(failed)?;
             }
-            Found::Nothing => {
+            AtName::Nothing => {
                 before(Step::SetLink);
                 rustix::fs::symlinkat(&wanted, target, name.as_path()).map_err(failed)?;
                 owners.own_new_link(target, name.as_path(), *owner).map_err(failed)?;
             }
             // A link that leads elsewhere is replaced in one step, so the name is never missing.
-            Found::Link(_) => {
+            AtName::Link(_) => {
                 before(Step::SetLink);
                 rustix::fs::symlinkat(&wanted, target, DATA_TEMPORARY).map_err(failed)?;
                 owners.own_new_link(target, DATA_TEMPORARY.as_ref(), *owner).map_err(failed)?;
                 rustix::fs::renameat(target, DATA_TEMPORARY, target, name.as_path()).map_err(failed)?;
             }
             // Somebody's file or directory. It stays, and the file of ours behind it is not seen.
-            Found::Other => hidden.push(name.clone()),
+            AtName::Other => hidden.push(name.clone()),
         }
     }
     Ok(hidden)
@@ -401,7 +401,7 @@ fn remove_links(
         if name.as_bytes().starts_with(b"..") || links.contains_key(name) {
             continue;
         }
-        if matches!(read_link(target, name)?, Found::Link(link) if link == PathBuf::from(DATA).join(name.as_path())) {
+        if matches!(read_link(target, name)?, AtName::Link(link) if link == PathBuf::from(DATA).join(name.as_path())) {
             before(Step::RemoveLink);
             match rustix::fs::unlinkat(target, name.as_path(), AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
@@ -413,17 +413,17 @@ fn remove_links(
 }
 
 /// What has a name that could be a link of ours.
-enum Found {
+enum AtName {
     Nothing,
     Link(PathBuf),
     Other,
 }
 
-fn read_link(target: &Place, name: &Name) -> Result<Found, Error> {
+fn read_link(target: &Place, name: &Name) -> Result<AtName, Error> {
     match rustix::fs::readlinkat(target, name.as_path(), Vec::new()) {
-        Ok(link) => Ok(Found::Link(OsString::from_vec(link.into_bytes()).into())),
-        Err(Errno::NOENT) => Ok(Found::Nothing),
-        Err(Errno::INVAL) => Ok(Found::Other),
+        Ok(link) => Ok(AtName::Link(OsString::from_vec(link.into_bytes()).into())),
+        Err(Errno::NOENT) => Ok(AtName::Nothing),
+        Err(Errno::INVAL) => Ok(AtName::Other),
         Err(source) => Err(Error::ReadLink { path: target.path().join(name.as_path()), source }),
     }
 }

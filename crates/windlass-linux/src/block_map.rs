@@ -122,7 +122,7 @@ pub enum Change {
 }
 
 /// What is at a name in a directory.
-enum Found {
+enum MapEntry {
     Nothing,
     /// A file without contents, as they are made here.
     EmptyFile(OwnedFd),
@@ -132,25 +132,25 @@ enum Found {
     Other,
 }
 
-fn look(directory: &Place, name: &Name) -> Result<Found, Error> {
+fn look(directory: &Place, name: &Name) -> Result<MapEntry, Error> {
     let failed = |source| Error::Look { path: directory.path().join(name.as_path()), source };
     let held = open_beneath(directory, name.as_path(), OFlags::PATH | OFlags::NOFOLLOW, Mode::empty(), Mounts::Enter);
     let held = match held {
         Ok(held) => held,
-        Err(Errno::NOENT) => return Ok(Found::Nothing),
+        Err(Errno::NOENT) => return Ok(MapEntry::Nothing),
         Err(source) => return Err(failed(source)),
     };
     let status: Stat = rustix::fs::fstat(&held).map_err(failed)?;
     Ok(match FileType::from_raw_mode(status.st_mode) {
-        FileType::Symlink => Found::Link,
+        FileType::Symlink => MapEntry::Link,
         // A node that was made here by hand is not ours.
         FileType::BlockDevice if is_mount_root(&held).map_err(failed)? => {
-            Found::Mapped(held, device::number(status.st_rdev))
+            MapEntry::Mapped(held, device::number(status.st_rdev))
         }
         FileType::RegularFile if status.st_size == 0 && !is_mount_root(&held).map_err(failed)? => {
-            Found::EmptyFile(held)
+            MapEntry::EmptyFile(held)
         }
-        _ => Found::Other,
+        _ => MapEntry::Other,
     })
 }
 
@@ -166,14 +166,14 @@ pub fn bind_device(device: &Path, directory: &Place, name: &Name) -> Result<Chan
     let path = directory.path().join(name.as_path());
     let (held, wanted) = device::find(device)?;
     let target = match look(directory, name)? {
-        Found::Nothing => {
+        MapEntry::Nothing => {
             make_file(directory, name).map_err(|source| Error::MakeFile { path: path.clone(), source })?
         }
         // From a call that did not get further.
-        Found::EmptyFile(file) => file,
-        Found::Mapped(_, found) if found == wanted => return Ok(Change::Nothing),
-        Found::Mapped(_, found) => return Err(Error::OtherDevice { path, wanted, found }),
-        Found::Link | Found::Other => return Err(Error::InTheWay { path }),
+        MapEntry::EmptyFile(file) => file,
+        MapEntry::Mapped(_, found) if found == wanted => return Ok(Change::Nothing),
+        MapEntry::Mapped(_, found) => return Err(Error::OtherDevice { path, wanted, found }),
+        MapEntry::Link | MapEntry::Other => return Err(Error::InTheWay { path }),
     };
     let bound = mount::bind(&Place::of(held, device), Extent::One);
     bound
@@ -194,10 +194,10 @@ fn make_file(directory: &Place, name: &Name) -> Result<OwnedFd, Errno> {
 pub fn unbind(directory: &Place, name: &Name) -> Result<Change, Error> {
     let path = directory.path().join(name.as_path());
     match look(directory, name)? {
-        Found::Nothing => return Ok(Change::Nothing),
-        Found::EmptyFile(_) => {}
-        Found::Mapped(held, _) => unmount(&path, held)?,
-        Found::Link | Found::Other => return Err(Error::InTheWay { path }),
+        MapEntry::Nothing => return Ok(Change::Nothing),
+        MapEntry::EmptyFile(_) => {}
+        MapEntry::Mapped(held, _) => unmount(&path, held)?,
+        MapEntry::Link | MapEntry::Other => return Err(Error::InTheWay { path }),
     }
     remove::tree(directory, name, |it| it.path.as_os_str().is_empty() && it.kind == FileType::RegularFile)?;
     Ok(Change::Made)
@@ -219,13 +219,13 @@ fn unmount(path: &Path, held: OwnedFd) -> Result<(), Error> {
 pub fn link(directory: &Place, name: &Name, target: &Path) -> Result<Change, Error> {
     let path = directory.path().join(name.as_path());
     match look(directory, name)? {
-        Found::Nothing => {}
-        Found::Link => match rustix::fs::readlinkat(directory, name.as_path(), Vec::new()) {
+        MapEntry::Nothing => {}
+        MapEntry::Link => match rustix::fs::readlinkat(directory, name.as_path(), Vec::new()) {
             Ok(now) if now.to_bytes() == target.as_os_str().as_bytes() => return Ok(Change::Nothing),
             Ok(_) | Err(Errno::NOENT) => {}
             Err(source) => return Err(Error::Look { path, source }),
         },
-        Found::EmptyFile(_) | Found::Mapped(..) | Found::Other => return Err(Error::NotALink { path }),
+        MapEntry::EmptyFile(_) | MapEntry::Mapped(..) | MapEntry::Other => return Err(Error::NotALink { path }),
     }
     let temporary = temporary(name);
     // From a call that did not get further.
@@ -250,9 +250,9 @@ pub fn unlink(directory: &Place, name: &Name) -> Result<Change, Error> {
 
 fn remove_link(directory: &Place, name: &Name) -> Result<Change, Error> {
     match look(directory, name)? {
-        Found::Nothing => return Ok(Change::Nothing),
-        Found::Link => {}
-        Found::EmptyFile(_) | Found::Mapped(..) | Found::Other => {
+        MapEntry::Nothing => return Ok(Change::Nothing),
+        MapEntry::Link => {}
+        MapEntry::EmptyFile(_) | MapEntry::Mapped(..) | MapEntry::Other => {
             return Err(Error::NotALink { path: directory.path().join(name.as_path()) });
         }
     }
@@ -305,7 +305,7 @@ pub fn references(directory: &Place) -> Result<Vec<Reference>, Error> {
 /// Keeps a mapped device open by a loop device, as the kubelet does (P-250). One that does so already is enough.
 pub fn hold(directory: &Place, name: &Name) -> Result<LoopDevice, Error> {
     let path = directory.path().join(name.as_path());
-    let Found::Mapped(held, _) = look(directory, name)? else {
+    let MapEntry::Mapped(held, _) = look(directory, name)? else {
         return Err(Error::NotMapped { path });
     };
     let backing = Backing::of(&held).map_err(|source| Error::Look { path, source })?;
@@ -322,11 +322,11 @@ pub fn hold(directory: &Place, name: &Name) -> Result<LoopDevice, Error> {
 /// mapped, only those that have it: in another mount namespace this path may be another device's.
 pub fn release(directory: &Place, name: &Name) -> Result<Change, Error> {
     let backing = match look(directory, name)? {
-        Found::Mapped(held, _) => {
+        MapEntry::Mapped(held, _) => {
             let path = directory.path().join(name.as_path());
             Some(Backing::of(&held).map_err(|source| Error::Look { path, source })?)
         }
-        Found::Nothing | Found::EmptyFile(_) | Found::Link | Found::Other => None,
+        MapEntry::Nothing | MapEntry::EmptyFile(_) | MapEntry::Link | MapEntry::Other => None,
     };
     let mut held = loop_device::of_path(&real_path(directory, name)?)?;
     held.retain(|it| backing.is_none_or(|backing| it.backing == backing));

@@ -253,7 +253,7 @@ pub fn read(directory: &Place, name: &Name, max_bytes: usize) -> Result<Option<V
 
 /// A file as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct Read {
     /// What is in it.
     pub contents: Vec<u8>,
     /// How it was [sealed](seal()) since it was written, if it was.
@@ -261,7 +261,7 @@ pub struct Found {
 }
 
 /// As [`read()`], and tells whether it was sealed.
-pub fn read_marked(directory: &Place, name: &Name, max_bytes: usize) -> Result<Option<Found>, Error> {
+pub fn read_marked(directory: &Place, name: &Name, max_bytes: usize) -> Result<Option<Read>, Error> {
     let path = || directory.path().join(name.as_path());
     let failed = |source| Error::Read { path: path(), source };
     // Not blocking: what is there could be a fifo.
@@ -280,7 +280,7 @@ pub fn read_marked(directory: &Place, name: &Name, max_bytes: usize) -> Result<O
     loop {
         let length_read = contents.len();
         if is_file && length_read > 0 && length_read == length && length <= max_bytes {
-            return Ok(Some(Found { contents, seal }));
+            return Ok(Some(Read { contents, seal }));
         }
         const PART: usize = 4096;
         contents.resize(length_read.saturating_add(PART.max(length_read).max(length)).min(max_bytes + 1), 0);
@@ -288,7 +288,7 @@ pub fn read_marked(directory: &Place, name: &Name, max_bytes: usize) -> Result<O
             Ok(0) if length_read > max_bytes => return Err(Error::Large { path: path(), max_bytes }),
             Ok(0) => {
                 contents.truncate(length_read);
-                return Ok(Some(Found { contents, seal }));
+                return Ok(Some(Read { contents, seal }));
             }
             Ok(count) => contents.truncate(length_read + count),
             Err(Errno::INTR) => contents.truncate(length_read),
@@ -503,7 +503,7 @@ mod tests {
         let file = name("record");
         seal(&place, &file, Seal::Plain).unwrap();
         assert_eq!(read_marked(&place, &file, 10).unwrap(), None);
-        let found = |contents: &[u8], seal| Some(Found { contents: contents.into(), seal });
+        let found = |contents: &[u8], seal| Some(Read { contents: contents.into(), seal });
         for written in [b"one".as_slice(), b"two"] {
             write(&place, &file, written, Survives::Crash).unwrap();
             assert_eq!(read_marked(&place, &file, 10).unwrap(), found(written, None));

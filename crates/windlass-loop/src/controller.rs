@@ -18,7 +18,7 @@ use windlass_csi::proto::csi::{
 };
 
 use crate::capability::{self, BLOCK_BYTES, DEFAULT_BYTES};
-use crate::driver::{Driver, Kind, given};
+use crate::driver::{CallKind, Driver, given};
 use crate::record::{Attachment, Life, Record, Use};
 use crate::store::random;
 use crate::{health, publish};
@@ -333,7 +333,7 @@ impl Controller for ControllerService {
         request: Request<CreateVolumeRequest>,
     ) -> Result<Response<CreateVolumeResponse>, Status> {
         let request = request.into_inner();
-        self.0.call((Kind::Change, "CreateVolume"), request.name.clone(), move |it| it.create(&request)).await
+        self.0.call((CallKind::Change, "CreateVolume"), request.name.clone(), move |it| it.create(&request)).await
     }
 
     async fn delete_volume(
@@ -341,7 +341,7 @@ impl Controller for ControllerService {
         request: Request<DeleteVolumeRequest>,
     ) -> Result<Response<DeleteVolumeResponse>, Status> {
         let id = request.into_inner().volume_id;
-        self.0.call((Kind::Change, "DeleteVolume"), id.clone(), move |it| it.delete(&id)).await
+        self.0.call((CallKind::Change, "DeleteVolume"), id.clone(), move |it| it.delete(&id)).await
     }
 
     async fn controller_publish_volume(
@@ -350,7 +350,7 @@ impl Controller for ControllerService {
     ) -> Result<Response<ControllerPublishVolumeResponse>, Status> {
         let request = request.into_inner();
         let id = request.volume_id.clone();
-        self.0.call((Kind::Change, "ControllerPublishVolume"), id, move |it| it.attach(&request)).await
+        self.0.call((CallKind::Change, "ControllerPublishVolume"), id, move |it| it.attach(&request)).await
     }
 
     async fn controller_unpublish_volume(
@@ -359,7 +359,7 @@ impl Controller for ControllerService {
     ) -> Result<Response<ControllerUnpublishVolumeResponse>, Status> {
         let request = request.into_inner();
         let id = request.volume_id.clone();
-        self.0.call((Kind::Change, "ControllerUnpublishVolume"), id, move |it| it.detach(&request)).await
+        self.0.call((CallKind::Change, "ControllerUnpublishVolume"), id, move |it| it.detach(&request)).await
     }
 
     async fn validate_volume_capabilities(
@@ -368,7 +368,7 @@ impl Controller for ControllerService {
     ) -> Result<Response<ValidateVolumeCapabilitiesResponse>, Status> {
         let request = request.into_inner();
         let id = request.volume_id.clone();
-        self.0.call((Kind::Question, "ValidateVolumeCapabilities"), id, move |it| it.validate(request)).await
+        self.0.call((CallKind::Question, "ValidateVolumeCapabilities"), id, move |it| it.validate(request)).await
     }
 
     async fn list_volumes(
@@ -376,7 +376,7 @@ impl Controller for ControllerService {
         request: Request<ListVolumesRequest>,
     ) -> Result<Response<ListVolumesResponse>, Status> {
         let request = request.into_inner();
-        self.0.call((Kind::Question, "ListVolumes"), String::new(), move |it| it.list(&request)).await
+        self.0.call((CallKind::Question, "ListVolumes"), String::new(), move |it| it.list(&request)).await
     }
 
     async fn get_capacity(
@@ -384,7 +384,7 @@ impl Controller for ControllerService {
         request: Request<GetCapacityRequest>,
     ) -> Result<Response<GetCapacityResponse>, Status> {
         let request = request.into_inner();
-        self.0.call((Kind::Question, "GetCapacity"), String::new(), move |it| it.capacity(&request)).await
+        self.0.call((CallKind::Question, "GetCapacity"), String::new(), move |it| it.capacity(&request)).await
     }
 
     async fn controller_get_capabilities(
@@ -419,7 +419,7 @@ impl Controller for ControllerService {
     ) -> Result<Response<ControllerExpandVolumeResponse>, Status> {
         let request = request.into_inner();
         let id = request.volume_id.clone();
-        self.0.call((Kind::Change, "ControllerExpandVolume"), id, move |it| it.expand(&request)).await
+        self.0.call((CallKind::Change, "ControllerExpandVolume"), id, move |it| it.expand(&request)).await
     }
 
     async fn controller_get_volume(
@@ -427,7 +427,7 @@ impl Controller for ControllerService {
         request: Request<ControllerGetVolumeRequest>,
     ) -> Result<Response<ControllerGetVolumeResponse>, Status> {
         let id = request.into_inner().volume_id;
-        self.0.call((Kind::Question, "ControllerGetVolume"), id.clone(), move |it| it.look(&id)).await
+        self.0.call((CallKind::Question, "ControllerGetVolume"), id.clone(), move |it| it.look(&id)).await
     }
 
     async fn controller_modify_volume(

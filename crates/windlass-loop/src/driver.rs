@@ -80,7 +80,7 @@ const AT_ONCE: usize = 4;
 
 /// How a call is told in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CallKind {
     /// It looks.
     Question,
     /// It changes something.
@@ -100,14 +100,14 @@ impl Driver {
     /// caller has gone.
     pub(crate) async fn call<Answer: Send + 'static>(
         self: &Arc<Self>,
-        (kind, method): (Kind, &'static str),
+        (kind, method): (CallKind, &'static str),
         volume: String,
         work: impl FnOnce(&Self) -> Result<Answer, Status> + Send + 'static,
     ) -> Result<Response<Answer>, Status> {
         let driver = self.clone();
         let turn = match kind {
-            Kind::Change => self.turns.clone().acquire_owned().await.ok(),
-            Kind::Question => None,
+            CallKind::Change => self.turns.clone().acquire_owned().await.ok(),
+            CallKind::Question => None,
         };
         let done = tokio::task::spawn_blocking(move || {
             let _turn = turn;
@@ -115,8 +115,8 @@ impl Driver {
             let done = work(&driver);
             let took = begun.elapsed();
             match (&done, kind) {
-                (Ok(_), Kind::Change) => tracing::info!(method, volume, ?took, "done"),
-                (Ok(_), Kind::Question) => tracing::debug!(method, volume, ?took, "answered"),
+                (Ok(_), CallKind::Change) => tracing::info!(method, volume, ?took, "done"),
+                (Ok(_), CallKind::Question) => tracing::debug!(method, volume, ?took, "answered"),
                 (Err(status), _) => {
                     tracing::warn!(method, volume, ?took, code = ?status.code(), error = status.message(), "refused");
                 }

@@ -18,7 +18,7 @@ use windlass_csi::proto::csi::{
 use crate::capability::{self, Wish};
 use crate::controller::FILESYSTEM;
 use crate::disk;
-use crate::driver::{Driver, Kind, given};
+use crate::driver::{CallKind, Driver, given};
 use crate::record::{Life, Record, Use};
 use crate::{grow, health, publish, size, stage};
 
@@ -200,7 +200,7 @@ impl Node for NodeService {
     ) -> Result<Response<NodeStageVolumeResponse>, Status> {
         let request = request.into_inner();
         let id = request.volume_id.clone();
-        self.0.call((Kind::Change, "NodeStageVolume"), id, move |it| it.stage(&request)).await
+        self.0.call((CallKind::Change, "NodeStageVolume"), id, move |it| it.stage(&request)).await
     }
 
     async fn node_unstage_volume(
@@ -209,7 +209,7 @@ impl Node for NodeService {
     ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
         let request = request.into_inner();
         let id = request.volume_id.clone();
-        self.0.call((Kind::Change, "NodeUnstageVolume"), id, move |it| it.unstage(&request)).await
+        self.0.call((CallKind::Change, "NodeUnstageVolume"), id, move |it| it.unstage(&request)).await
     }
 
     async fn node_publish_volume(
@@ -218,7 +218,7 @@ impl Node for NodeService {
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
         let request = request.into_inner();
         let id = request.volume_id.clone();
-        self.0.call((Kind::Change, "NodePublishVolume"), id, move |it| it.publish(&request)).await
+        self.0.call((CallKind::Change, "NodePublishVolume"), id, move |it| it.publish(&request)).await
     }
 
     async fn node_unpublish_volume(
@@ -227,7 +227,7 @@ impl Node for NodeService {
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
         let request = request.into_inner();
         let id = request.volume_id.clone();
-        self.0.call((Kind::Change, "NodeUnpublishVolume"), id, move |it| it.unpublish(&request)).await
+        self.0.call((CallKind::Change, "NodeUnpublishVolume"), id, move |it| it.unpublish(&request)).await
     }
 
     async fn node_get_volume_stats(
@@ -236,7 +236,7 @@ impl Node for NodeService {
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
         let request = request.into_inner();
         let id = request.volume_id.clone();
-        self.0.call((Kind::Question, "NodeGetVolumeStats"), id, move |it| it.stats(&request)).await
+        self.0.call((CallKind::Question, "NodeGetVolumeStats"), id, move |it| it.stats(&request)).await
     }
 
     async fn node_expand_volume(
@@ -245,7 +245,7 @@ impl Node for NodeService {
     ) -> Result<Response<NodeExpandVolumeResponse>, Status> {
         let request = request.into_inner();
         let id = request.volume_id.clone();
-        self.0.call((Kind::Change, "NodeExpandVolume"), id, move |it| it.expand_here(&request)).await
+        self.0.call((CallKind::Change, "NodeExpandVolume"), id, move |it| it.expand_here(&request)).await
     }
 
     async fn node_get_capabilities(

@@ -3,14 +3,14 @@
 use windlass_csi::Code;
 
 use super::{Hearing, Scene};
-use crate::call::{Asked, Found, shown};
+use crate::call::{Asked, AtPath, shown};
 use crate::rule::Rule;
 
 pub(super) fn check(scene: &Scene<'_>, asked: &Asked, hearing: &mut Hearing) {
     match asked {
         Asked::Stage(it) => {
-            if it.found != Found::Unknown {
-                let there = it.found == Found::Directory;
+            if it.found != AtPath::Unknown {
+                let there = it.found == AtPath::Directory;
                 hearing.insist(Rule::StagingDirectory, there, Code::FailedPrecondition, &[], || {
                     format!("there is no directory at {}", shown(&it.staging))
                 });
@@ -18,16 +18,16 @@ pub(super) fn check(scene: &Scene<'_>, asked: &Asked, hearing: &mut Hearing) {
             alone(scene, &it.volume, &it.staging, hearing);
         }
         Asked::Publish(it) => {
-            if it.parent != Found::Unknown {
-                let there = it.parent == Found::Directory;
+            if it.parent != AtPath::Unknown {
+                let there = it.parent == AtPath::Directory;
                 hearing.insist(Rule::TargetParent, there, Code::FailedPrecondition, &[], || {
                     format!("{} is to be in a directory that is not there", shown(&it.target))
                 });
             }
             // What an earlier call has made may well be there.
-            if it.found != Found::Unknown && !scene.volume.targets.contains_key(&it.target) {
-                hearing.look(Rule::TargetFree, it.found == Found::Nothing, &[], || match it.found {
-                    Found::Directory => format!("there is a directory at {} already", shown(&it.target)),
+            if it.found != AtPath::Unknown && !scene.volume.targets.contains_key(&it.target) {
+                hearing.look(Rule::TargetFree, it.found == AtPath::Nothing, &[], || match it.found {
+                    AtPath::Directory => format!("there is a directory at {} already", shown(&it.target)),
                     _ => format!("there is something at {} already", shown(&it.target)),
                 });
             }

@@ -532,13 +532,13 @@ fn what_the_judge_leaves_without_an_answer_when_it_ends_is_nobodys_to_settle() {
         let mut judge = play(settings.clone(), script);
         let last = judge.last;
         judge.stop();
-        judge.end(last, Answer::Unheard);
+        judge.end(last, Reply::Unheard);
         let verdict = judge.verdict();
         let settled = verdict.checks.iter().find(|it| it.rule == "settled").unwrap();
         assert!(settled.findings.is_empty(), "{script}");
         // The same without the end is the orchestrator's.
         let mut judge = play(settings, script);
-        judge.end(last, Answer::Unheard);
+        judge.end(last, Reply::Unheard);
         let settled = judge.verdict().checks.into_iter().find(|it| it.rule == "settled").unwrap();
         assert!(!settled.findings.is_empty(), "{script}");
     }
@@ -604,10 +604,10 @@ fn faults_are_played_for_each_volume_and_counted() {
     let mut judge = Judge::new(Settings { faults: vec!["stage=refused:2".parse().unwrap()], ..settings() });
     let fault = |judge: &mut Judge, volume: &str| {
         let begun = judge.begin(Duration::ZERO, Words(Vec::new()).asked("stage", volume));
-        judge.end(begun.number, Answer::Refused(Code::Internal));
+        judge.end(begun.number, Reply::Refused(Code::Internal));
         begun.fault
     };
-    let played = [Some(Kind::Refused), Some(Kind::Refused), None];
+    let played = [Some(FaultKind::Refused), Some(FaultKind::Refused), None];
     assert_eq!([(); 3].map(|()| fault(&mut judge, "a")), played);
     assert_eq!([(); 3].map(|()| fault(&mut judge, "b")), played);
     assert_eq!(judge.verdict().faults, [Played { fault: "stage=refused:2".into(), played: 4 }]);

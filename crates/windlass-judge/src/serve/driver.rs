@@ -12,8 +12,8 @@ use tonic::{Request, Response, Status};
 use super::place::Places;
 use super::socket::Cut;
 use super::{Listener, Told};
-use crate::call::{Answer, Asked};
-use crate::fault::Kind;
+use crate::call::{Asked, Reply};
+use crate::fault::FaultKind;
 use crate::settings::Settings;
 use crate::{Begun, Judge, Verdict};
 
@@ -92,14 +92,14 @@ impl Driver {
         for it in &news {
             (self.listener)(Told::Breach(it));
         }
-        let heard = Heard { driver: self.clone(), number: begun.number, at: shown.at, answer: Answer::Unheard };
+        let heard = Heard { driver: self.clone(), number: begun.number, at: shown.at, answer: Reply::Unheard };
         (begun, heard)
     }
 
     /// A question that always has an answer.
     pub(super) fn question<A>(self: &Arc<Self>, asked: Asked, answer: A) -> Result<Response<A>, Status> {
         let (_, mut heard) = self.begin(asked);
-        heard.answer = Answer::Done;
+        heard.answer = Reply::Done;
         Ok(Response::new(answer))
     }
 
@@ -116,7 +116,7 @@ impl Driver {
         let (begun, mut heard) = self.begin(read(&request));
         let done = match (&begun.refusal, begun.fault) {
             (Some(refusal), _) => Err(Status::new(refusal.code, refusal.text.clone())),
-            (None, Some(Kind::Lie)) => Ok(A::default()),
+            (None, Some(FaultKind::Lie)) => Ok(A::default()),
             (None, Some(kind)) if !kind.has_effect() => self.fail(kind, cut).await,
             (None, fault) => {
                 let places = self.places.clone();
@@ -129,28 +129,28 @@ impl Driver {
                 });
                 let done = done.await.unwrap_or_else(|_| Err(Status::internal("the judge itself failed")));
                 match fault {
-                    Some(Kind::Slow) => {
+                    Some(FaultKind::Slow) => {
                         tokio::time::sleep(self.settings.slow_by).await;
                         done
                     }
-                    Some(Kind::TooSmall) | None => done,
+                    Some(FaultKind::TooSmall) | None => done,
                     Some(kind) => self.fail(kind, cut).await,
                 }
             }
         };
         heard.answer = match &done {
-            Ok(_) => Answer::Done,
-            Err(status) => Answer::of(status.code()),
+            Ok(_) => Reply::Done,
+            Err(status) => Reply::of(status.code()),
         };
         done.map(Response::new)
     }
 
     /// Fails a call.
-    async fn fail<A>(&self, kind: Kind, cut: Option<Cut>) -> Result<A, Status> {
+    async fn fail<A>(&self, kind: FaultKind, cut: Option<Cut>) -> Result<A, Status> {
         if let Some(code) = kind.code() {
             return Err(Status::new(code, "a fault that the judge was told to play"));
         }
-        if let (Kind::ConnectionLostWithEffect | Kind::ConnectionLostWithoutEffect, Some(cut)) = (kind, cut) {
+        if let (FaultKind::ConnectionLostWithEffect | FaultKind::ConnectionLostWithoutEffect, Some(cut)) = (kind, cut) {
             cut.now();
         }
         // The call ends with its connection, or when its caller gives up.
@@ -164,7 +164,7 @@ struct Heard {
     driver: Arc<Driver>,
     number: u64,
     at: Duration,
-    answer: Answer,
+    answer: Reply,
 }
 
 impl Drop for Heard {

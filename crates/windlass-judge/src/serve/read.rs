@@ -8,7 +8,7 @@ use windlass_csi::proto::csi;
 use windlass_csi::proto::csi::volume_capability::AccessType;
 
 use crate::call::{
-    Access, Asked, Attach, Capability, Context, Create, Expand, Found, Grow, Publish, Range, Secrets, Stage,
+    Access, Asked, AtPath, Attach, Capability, Context, Create, Expand, Grow, Publish, Range, Secrets, Stage,
 };
 
 pub(super) fn create(it: &csi::CreateVolumeRequest) -> Asked {
@@ -74,7 +74,7 @@ pub(super) fn publish(it: &csi::NodePublishVolumeRequest) -> Asked {
         staging: it.staging_target_path.clone(),
         target: it.target_path.clone(),
         found: found(&it.target_path),
-        parent: parent.map_or(Found::Unknown, found),
+        parent: parent.map_or(AtPath::Unknown, found),
         capability: capability(it.volume_capability.as_ref()),
         read_only: it.readonly,
         secrets: secrets(&it.secrets),
@@ -125,20 +125,20 @@ fn secrets(it: &BTreeMap<String, String>) -> Secrets {
     Secrets { names: it.keys().cloned().collect(), bytes }
 }
 
-fn found(path: &str) -> Found {
+fn found(path: &str) -> AtPath {
     if !path.starts_with('/') {
-        return Found::Unknown;
+        return AtPath::Unknown;
     }
     match std::fs::metadata(path) {
-        Ok(it) if it.is_dir() => Found::Directory,
-        Ok(_) => Found::Other,
+        Ok(it) if it.is_dir() => AtPath::Directory,
+        Ok(_) => AtPath::Other,
         // A link that leads nowhere is something all the same.
         Err(_) => match std::fs::symlink_metadata(path) {
-            Ok(_) => Found::Other,
+            Ok(_) => AtPath::Other,
             Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-                Found::Nothing
+                AtPath::Nothing
             }
-            Err(_) => Found::Unknown,
+            Err(_) => AtPath::Unknown,
         },
     }
 }

@@ -6,7 +6,7 @@ use windlass_csi::Code;
 
 use crate::Judge;
 use crate::call::{
-    Access, Answer, Asked, Attach, Capability, Context, Create, Expand, Found, Grow, Publish, Question, Range, Secrets,
+    Access, Asked, AtPath, Attach, Capability, Context, Create, Expand, Grow, Publish, Question, Range, Reply, Secrets,
     Stage,
 };
 use crate::settings::Settings;
@@ -63,12 +63,12 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn found(&self, key: &str, default: Found) -> Found {
+    fn found(&self, key: &str, default: AtPath) -> AtPath {
         match self.value(key) {
             None => default,
-            Some("nothing") => Found::Nothing,
-            Some("directory") => Found::Directory,
-            Some(_) => Found::Other,
+            Some("nothing") => AtPath::Nothing,
+            Some("directory") => AtPath::Directory,
+            Some(_) => AtPath::Other,
         }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Words<'a> {
             "stage" => Asked::Stage(Stage {
                 staging: path("staging"),
                 volume,
-                found: self.found("found", Found::Directory),
+                found: self.found("found", AtPath::Directory),
                 capability: self.capability(),
                 secrets: self.secrets(),
                 publish_context: self.context("attachment"),
@@ -103,8 +103,8 @@ impl<'a> Words<'a> {
                 staging: self.text("staging", &format!("/staging/{volume}")),
                 target: path("target"),
                 volume,
-                found: self.found("found", Found::Nothing),
-                parent: self.found("parent", Found::Directory),
+                found: self.found("found", AtPath::Nothing),
+                parent: self.found("parent", AtPath::Directory),
                 capability: self.capability(),
                 read_only: self.has("ro"),
                 secrets: self.secrets(),
@@ -157,10 +157,10 @@ pub(super) fn play(settings: Settings, script: &str) -> Judge {
         at += Duration::from_secs(10);
         let (line, answer) = line.split_once("->").map_or((line, "done"), |(line, answer)| (line, answer.trim()));
         let answer = match answer {
-            "done" => Answer::Done,
-            "refused" => Answer::Refused(Code::Internal),
-            "open" => Answer::Open(Code::DeadlineExceeded),
-            "unheard" => Answer::Unheard,
+            "done" => Reply::Done,
+            "refused" => Reply::Refused(Code::Internal),
+            "open" => Reply::Open(Code::DeadlineExceeded),
+            "unheard" => Reply::Unheard,
             other => panic!("{other} is no answer"),
         };
         let words = Words(line.split_whitespace().collect());
@@ -173,7 +173,7 @@ pub(super) fn play(settings: Settings, script: &str) -> Judge {
         }
         let begun = judge.begin(at, words.asked(words.0[0], words.0.get(1).unwrap_or(&"")));
         match begun.refusal {
-            Some(refusal) => judge.end(begun.number, Answer::of(refusal.code)),
+            Some(refusal) => judge.end(begun.number, Reply::of(refusal.code)),
             None if words.has("begin") => under_way.push(begun.number),
             None => judge.end(begun.number, answer),
         }
