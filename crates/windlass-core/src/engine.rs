@@ -154,10 +154,9 @@ impl Engine {
             Event::PodApplied(pod) => self.pod_applied(pod),
             Event::PodGone { uid, version, containers } => self.pod_gone(&uid, version, containers),
             Event::SourceAnnounced(source) => self.source_announced(source),
-            Event::SourceComplete { source, version, containers, orphan_delay } => {
-                self.source_complete(&source, version, containers, orphan_delay);
+            Event::SourceComplete { source, version, containers, orphan_delay, doubt } => {
+                self.source_complete(&source, version, containers, orphan_delay, doubt);
             }
-            Event::SourceDoubted { source, doubt } => self.source_doubted(&source, doubt),
             Event::PodHeld { uid, hold } => self.pod_held(&uid, hold),
             Event::HoldReleased(uid) => self.hold_released(&uid),
             Event::SourceLost { source, text } => self.source_lost(&source, &text),

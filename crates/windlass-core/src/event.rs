@@ -47,13 +47,8 @@ pub enum Event {
         /// How long what was found on disk stays if no source has named it since the start: a source can look shorter than
         /// it is, and at the start nobody knows how long it was (I-1). With zero its word is final.
         orphan_delay: Duration,
-    },
-    /// A source that is complete has come upon something that it cannot read, or has read it again. What it gives still
-    /// counts, but what it does not name may be there: until then no [`Hold`] ends.
-    SourceDoubted {
-        /// The source.
-        source: SourceName,
-        /// What it cannot read, for people; `None` once there is no doubt any more.
+        /// What it cannot read all the same, for people: what it gives counts, but what it does not name may be there, so no
+        /// [`Hold`] ends. This is told again when it is another thing, or nothing any more.
         doubt: Option<Arc<str>>,
     },
     /// A source cannot tell whether it has this pod: what is there of it stays as it is, and it gets nothing new (I-1). Of a

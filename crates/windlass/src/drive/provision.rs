@@ -19,7 +19,7 @@ use k8s_openapi::api::{
 use windlass_core::{
     ids::{DriverName, PodUid, Time, VolumeId},
     reason::{Code, Reason, WaitsOn},
-    snapshot::SourceView,
+    snapshot::{SourceState, SourceView},
 };
 use windlass_linux::workers::Lane;
 
@@ -490,7 +490,7 @@ impl Drive {
 
     /// The source that has not told all it has, or cannot read something.
     fn waits_on_source(&self) -> WaitsOn {
-        let is_silent = |it: &SourceView| !it.complete || it.doubt.is_some();
+        let is_silent = |it: &SourceView| it.state != SourceState::Complete { doubt: None };
         let silent = self.engine.sources().into_iter().find(is_silent);
         silent.map_or(WaitsOn::Nothing, |it| WaitsOn::Source(it.name))
     }
