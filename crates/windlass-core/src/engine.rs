@@ -22,6 +22,7 @@ use core::fmt;
 
 /// What an engine is told once.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Config {
     /// Where pods come from, as far as that is known from the start; others are told by [`Event::SourceAnnounced`]. Nothing
     /// is taken away before each has been complete (I-1); with none, nothing ever is.
@@ -41,6 +42,7 @@ pub struct Config {
 
 /// Where planning looks after an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Planning {
     /// At the volumes that the event touched.
     #[default]

@@ -14,6 +14,7 @@ use core::time::Duration;
 
 /// A fact from outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Event {
     /// A source has this pod, for the first time or again. Its volumes may have been looked up anew.
     ///
@@ -186,6 +187,7 @@ pub enum Event {
 
 /// Why a pod stays though nobody can tell whether it is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Hold {
     /// What kind of reason; see [`crate::reason`].
     pub code: Code,
@@ -197,6 +199,7 @@ pub struct Hold {
 
 /// Whether something of a pod that left its source may still run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Containers {
     /// It may (E-162).
     MayRun,
@@ -206,6 +209,7 @@ pub enum Containers {
 
 /// The attacher's view of one volume on this node.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Attachment {
     /// It is attached.
     Attached {
@@ -225,6 +229,7 @@ pub enum Attachment {
 
 /// Where a mount is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Place {
     /// The volume's own place on this node.
     Stage(VolumeId),
@@ -234,6 +239,7 @@ pub enum Place {
 
 /// What was found of a volume at start.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Found {
     /// The volume as its record has it. What its source says later replaces this.
     pub spec: Arc<VolumeSpec>,
@@ -247,6 +253,7 @@ pub struct Found {
 
 /// What a record says of a mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Record {
     /// It was going to be made.
     Intent,
@@ -268,6 +275,7 @@ pub enum Record {
 
 /// Somebody waits for a pod.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Wait {
     /// Who.
     pub waiter: WaiterId,
@@ -281,6 +289,7 @@ pub struct Wait {
 
 /// What somebody waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Goal {
     /// All volumes are mounted; an error of the pod ends the wait at once, as in the kubelet (E-20..E-27).
     Mounted,
