@@ -6,7 +6,6 @@
 //! ([`alarms`]), and whom it tells ([`outside`]).
 
 mod alarms;
-mod claims;
 mod departing;
 mod directories;
 mod drivers;

@@ -12,7 +12,6 @@ use windlass_core::{
     Event,
     event::{Containers, Hold, Place},
     ids::{ObjectName, OuterName, PodUid, SourceName, Version, VolumeId},
-    snapshot::{SourceState, SourceView},
     spec::{Access, Life, Mode, Want as VolumeWant},
 };
 
@@ -307,9 +306,6 @@ impl Drive {
         let Completed { version, orphan_delay, doubt } = completed;
         let (source, containers) = (source.clone(), Containers::Stopped);
         self.tell(Event::SourceComplete { source, version, containers, orphan_delay, doubt });
-        // Any source that is in doubt may have claims in what it cannot read.
-        let is_doubted = |it: &SourceView| matches!(it.state, SourceState::Complete { doubt: Some(_) });
-        self.claims_are_doubted(self.engine.sources().iter().any(is_doubted));
         if all {
             self.claims_are_complete(orphan_delay);
         }
