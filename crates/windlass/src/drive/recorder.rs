@@ -53,7 +53,9 @@ impl Recorder {
 
     /// Keeps this. After a failure, which was told, nothing is kept any more.
     pub(super) fn keep(&self, entry: Entry) {
-        let _ = self.entries.as_ref().map(|it| it.send(entry));
+        if let Some(entries) = &self.entries {
+            let _ = entries.send(entry);
+        }
     }
 }
 

@@ -30,7 +30,7 @@ use windlass_linux::watched_files::Origin;
 pub(crate) use self::holders::Holders;
 use self::{
     claim::{Claim, Place},
-    file::{End, File, Item, Refused, Value, Version},
+    file::{End, File, Item, Value, Version},
     loss::Cut,
 };
 use crate::{
@@ -220,18 +220,12 @@ pub(crate) struct Parser {
 impl Parser {
     /// Reads what is in the file.
     pub(crate) fn read(&self, bytes: &[u8], origin: Origin) -> Parsed {
-        let (version, problems) = file::read(&self.path, self.node.as_deref(), bytes, origin);
-        Parsed { version, problems }
+        file::read(&self.path, self.node.as_deref(), bytes, origin)
     }
 }
 
-/// What was read of a file.
-#[derive(Debug)]
-pub(crate) struct Parsed {
-    /// Nothing if it cannot be used.
-    version: Option<Version>,
-    problems: Vec<Problem>,
-}
+/// What was read of a file, or why it cannot be used.
+pub(crate) type Parsed = Result<Version, Vec<Problem>>;
 
 /// Changes that are being found, in the order in which the node is told.
 #[derive(Default)]
@@ -303,29 +297,27 @@ impl Ledger {
 
     /// This was read of what is in the file now.
     pub(crate) fn parsed(&mut self, path: &Path, parsed: Parsed) {
-        let Parsed { version, problems } = parsed;
-        match version {
-            Some(mut version) => {
+        match parsed {
+            Ok(mut version) => {
                 // To move a file that was refused for what it lacks does not make it whole.
                 let refused = self.refused.iter().filter_map(|it| self.files.get(it)?.refused.as_ref());
-                let is_refused = refused.into_iter().any(|it| it.version.origin.is_of(&version.origin));
+                let is_refused = refused.into_iter().any(|it| it.origin.is_of(&version.origin));
                 version.origin.moved &= !is_refused;
-                self.offer(path, Refused { version, problems });
+                self.offer(path, version);
             }
-            None => _ = self.trouble(path, problems),
+            Err(problems) => _ = self.trouble(path, problems),
         }
     }
 
     /// Takes a version of a file, unless there is something against that.
-    fn offer(&mut self, path: &Path, offered: Refused) {
-        let Refused { version, problems } = offered;
+    fn offer(&mut self, path: &Path, mut version: Version) {
         let lacking = match self.lacking(path, &version) {
             Ok(lacking) => lacking,
             Err(objection) => {
-                let told = problems.iter().cloned().chain([*objection]).collect();
+                let told = version.problems.iter().cloned().chain([*objection]).collect();
                 let path = self.trouble(path, told);
                 if let Some(file) = self.files.get_mut(&path) {
-                    file.refused = Some(Box::new(Refused { version, problems }));
+                    file.refused = Some(Box::new(version));
                     self.refused.insert(path);
                 }
                 return;
@@ -339,7 +331,7 @@ impl Ledger {
             .into();
             self.rewritten.extend(lacking.into_iter().map(|it| (it, text.clone())));
         }
-        let path = self.trouble(path, problems);
+        let path = self.trouble(path, std::mem::take(&mut version.problems));
         if let Some(file) = self.files.get_mut(&path) {
             let before = file.good.replace(version).unwrap_or_default();
             self.open.push(path.clone());
@@ -422,7 +414,7 @@ impl Ledger {
     fn reconsider(&mut self) {
         for path in self.refused.clone() {
             let Some(refused) = self.files.get_mut(&path).and_then(|it| it.refused.take()) else { continue };
-            if self.lacking(&path, &refused.version).is_ok() {
+            if self.lacking(&path, &refused).is_ok() {
                 self.offer(&path, *refused);
             } else if let Some(file) = self.files.get_mut(&path) {
                 file.refused = Some(refused);
