@@ -211,6 +211,10 @@ impl Daemon {
         let with_driver =
             |builder: Builder, (name, settings): (&String, &DriverSettings)| builder.driver(name, settings.clone());
         let builder = config.drivers.iter().fold(builder, with_driver);
+        let builder = match &config.record_events {
+            Some(file) => builder.record_events(file),
+            None => builder,
+        };
         let builder = match &config.tokens {
             Tokens::None => builder,
             Tokens::Command(program) => builder.token_provider(Program::new(program)),

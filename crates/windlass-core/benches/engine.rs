@@ -133,6 +133,7 @@ impl Bench {
             version: Version::NONE,
             containers: Containers::Stopped,
             orphan_delay: core::time::Duration::ZERO,
+            doubt: None,
         });
         bench.tell(Event::DriverRegistered(bench.driver.clone()));
         for _ in 0..present / per_pod {

@@ -22,6 +22,7 @@ use core::fmt;
 
 /// What an engine is told once.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Config {
     /// Where pods come from, as far as that is known from the start; others are told by [`Event::SourceAnnounced`]. Nothing
     /// is taken away before each has been complete (I-1); with none, nothing ever is.
@@ -41,6 +42,7 @@ pub struct Config {
 
 /// Where planning looks after an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Planning {
     /// At the volumes that the event touched.
     #[default]
@@ -154,10 +156,9 @@ impl Engine {
             Event::PodApplied(pod) => self.pod_applied(pod),
             Event::PodGone { uid, version, containers } => self.pod_gone(&uid, version, containers),
             Event::SourceAnnounced(source) => self.source_announced(source),
-            Event::SourceComplete { source, version, containers, orphan_delay } => {
-                self.source_complete(&source, version, containers, orphan_delay);
+            Event::SourceComplete { source, version, containers, orphan_delay, doubt } => {
+                self.source_complete(&source, version, containers, orphan_delay, doubt);
             }
-            Event::SourceDoubted { source, doubt } => self.source_doubted(&source, doubt),
             Event::PodHeld { uid, hold } => self.pod_held(&uid, hold),
             Event::HoldReleased(uid) => self.hold_released(&uid),
             Event::SourceLost { source, text } => self.source_lost(&source, &text),

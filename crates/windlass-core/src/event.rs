@@ -14,6 +14,7 @@ use core::time::Duration;
 
 /// A fact from outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Event {
     /// A source has this pod, for the first time or again. Its volumes may have been looked up anew.
     ///
@@ -47,13 +48,8 @@ pub enum Event {
         /// How long what was found on disk stays if no source has named it since the start: a source can look shorter than
         /// it is, and at the start nobody knows how long it was (I-1). With zero its word is final.
         orphan_delay: Duration,
-    },
-    /// A source that is complete has come upon something that it cannot read, or has read it again. What it gives still
-    /// counts, but what it does not name may be there: until then no [`Hold`] ends.
-    SourceDoubted {
-        /// The source.
-        source: SourceName,
-        /// What it cannot read, for people; `None` once there is no doubt any more.
+        /// What it cannot read all the same, for people: what it gives counts, but what it does not name may be there, so no
+        /// [`Hold`] ends. This is told again when it is another thing, or nothing any more.
         doubt: Option<Arc<str>>,
     },
     /// A source cannot tell whether it has this pod: what is there of it stays as it is, and it gets nothing new (I-1). Of a
@@ -191,6 +187,7 @@ pub enum Event {
 
 /// Why a pod stays though nobody can tell whether it is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Hold {
     /// What kind of reason; see [`crate::reason`].
     pub code: Code,
@@ -202,6 +199,7 @@ pub struct Hold {
 
 /// Whether something of a pod that left its source may still run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Containers {
     /// It may (E-162).
     MayRun,
@@ -211,6 +209,7 @@ pub enum Containers {
 
 /// The attacher's view of one volume on this node.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Attachment {
     /// It is attached.
     Attached {
@@ -230,6 +229,7 @@ pub enum Attachment {
 
 /// Where a mount is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Place {
     /// The volume's own place on this node.
     Stage(VolumeId),
@@ -239,6 +239,7 @@ pub enum Place {
 
 /// What was found of a volume at start.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Found {
     /// The volume as its record has it. What its source says later replaces this.
     pub spec: Arc<VolumeSpec>,
@@ -252,6 +253,7 @@ pub struct Found {
 
 /// What a record says of a mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Record {
     /// It was going to be made.
     Intent,
@@ -273,6 +275,7 @@ pub enum Record {
 
 /// Somebody waits for a pod.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Wait {
     /// Who.
     pub waiter: WaiterId,
@@ -286,6 +289,7 @@ pub struct Wait {
 
 /// What somebody waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Goal {
     /// All volumes are mounted; an error of the pod ends the wait at once, as in the kubelet (E-20..E-27).
     Mounted,

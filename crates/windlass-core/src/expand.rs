@@ -8,6 +8,7 @@ use crate::operation::Cause;
 
 /// How large a volume should be and is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Size {
     /// How large it should be; not known if `None`, and then it is not grown.
     pub wanted_bytes: Option<u64>,

@@ -210,10 +210,13 @@ impl Explainer<'_> {
                 reason.waits_on = match code {
                     Code::DiskNotRead => WaitsOn::Disk,
                     Code::AttachmentsUnknown => WaitsOn::Attacher,
-                    _ => self.world.incomplete_source().cloned().map_or(WaitsOn::Nothing, WaitsOn::Source),
+                    _ => WaitsOn::Nothing,
                 };
-                if let WaitsOn::Source(source) = &reason.waits_on {
-                    reason.text = format!("{}, so nothing is taken away", self.world.silence(source));
+                if code == Code::SourceIncomplete
+                    && let Some((source, _, why)) = self.world.silence()
+                {
+                    reason.text = format!("{why}, so nothing is taken away");
+                    reason.waits_on = WaitsOn::Source(source.clone());
                 }
                 chain.push(reason);
             }
@@ -223,19 +226,15 @@ impl Explainer<'_> {
 
     /// Why a pod, or a volume that its pod does not name, stays.
     fn held(&self, code: Code, hold: &Held) -> Reason {
-        let doubt = self.world.doubt().filter(|_| code == Code::SourceIncomplete);
-        let (text, waits_on) = match (doubt, self.world.incomplete_source()) {
-            (Some((source, doubt)), _) => {
-                (format!("{}; it stays because {doubt}", hold.text), WaitsOn::Source(source.clone()))
+        let silence = self.world.silence().filter(|_| code == Code::SourceIncomplete);
+        let goes_at = hold.until.filter(|_| silence.is_none());
+        let (text, since, waits_on) = match silence {
+            Some((source, since, why)) => {
+                (format!("{}; it stays because {why}", hold.text), since, WaitsOn::Source(source.clone()))
             }
-            (None, Some(source)) if code == Code::SourceIncomplete => (
-                format!("{}; it stays because {}", hold.text, self.world.silence(source)),
-                WaitsOn::Source(source.clone()),
-            ),
-            _ => (hold.text.to_string(), hold.until.map_or(WaitsOn::Nothing, |_| WaitsOn::Time)),
+            None => (hold.text.to_string(), hold.since, hold.until.map_or(WaitsOn::Nothing, |_| WaitsOn::Time)),
         };
-        let goes_at = hold.until.filter(|_| code != Code::SourceIncomplete);
-        Reason { code, text, since: hold.since, attempts: 0, next_try: None, goes_at, waits_on }
+        Reason { code, text, since, attempts: 0, next_try: None, goes_at, waits_on }
     }
 
     /// The last failure, as the deepest reason known.

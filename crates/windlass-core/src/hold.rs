@@ -9,13 +9,13 @@ use crate::{
     desired::Held,
     engine::{Engine, Timer},
     event::{Containers, Hold},
-    ids::{PodUid, SourceName},
+    ids::PodUid,
     notice::Notice,
     oddity::Oddity,
     reason::Code,
     spec::Life,
 };
-use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, format, vec::Vec};
 
 impl Engine {
     pub(crate) fn pod_held(&mut self, uid: &PodUid, hold: Hold) {
@@ -36,15 +36,6 @@ impl Engine {
             Some(key) => self.hold_is_over(key),
             None => self.odd(Oddity::NotHeld, format!("pod {uid} is to be held no longer, but was not held")),
         }
-    }
-
-    pub(crate) fn source_doubted(&mut self, name: &SourceName, doubt: Option<Arc<str>>) {
-        let Some(source) = self.world.sources.get_mut(name) else {
-            self.odd(Oddity::UnknownSource, format!("source {name} is in doubt, but was not announced"));
-            return;
-        };
-        source.doubt = doubt;
-        self.end_holds();
     }
 
     /// What was found and is named by nobody, once all is known: a pod, or volumes of a pod that does not name them.

@@ -10,6 +10,7 @@ macro_rules! name {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         pub struct $name(Arc<str>);
 
         impl $name {
@@ -91,6 +92,7 @@ name! {
 
 /// One operation, quoted by its result. Never used twice in the life of an engine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OperationId(pub u64);
 
 impl fmt::Display for OperationId {
@@ -101,10 +103,12 @@ impl fmt::Display for OperationId {
 
 /// One caller who waits for a pod, named by whoever drives the engine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WaiterId(pub u64);
 
 /// A moment: milliseconds since a zero of the caller's choice. It never goes back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Time(pub u64);
 
 impl Time {
@@ -129,6 +133,7 @@ impl Add<Duration> for Time {
 /// The age of an object as its source counts it, for example a resource version: larger is newer. A source that does
 /// not count gives [`Version::NONE`] to everything.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Version(pub u64);
 
 impl Version {

@@ -6,6 +6,7 @@ use alloc::{sync::Arc, vec::Vec};
 
 /// The label that one pod's use of a volume asks for. The default asks for none, which is right where SELinux is off.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Wish {
     /// The label the pod would have, if any (E-84, original).
     pub original: Option<Arc<str>>,

@@ -35,6 +35,7 @@ pub mod answer;
 pub mod notice;
 pub mod oddity;
 pub mod reason;
+pub mod recording;
 pub mod snapshot;
 
 mod explain;

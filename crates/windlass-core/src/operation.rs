@@ -22,6 +22,7 @@ use core::fmt;
 
 /// One unit of work.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Operation {
     /// Quoted by its result, so that a late result is recognised.
     pub id: OperationId,
@@ -45,6 +46,7 @@ impl Operation {
 
 /// What to do with a volume. The verbs are CSI's, for every plugin.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Action {
     /// Attach the volume to this node.
     Attach,
@@ -149,6 +151,7 @@ impl fmt::Display for Kind {
 
 /// What came before a stage or publish. A plugin that fails may clean up after itself only after `Nothing` (E-198, E-256).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Earlier {
     /// Nothing: there should be nothing here yet.
     Nothing,
@@ -160,6 +163,7 @@ pub enum Earlier {
 
 /// How an operation ended. There is no fourth way (I-10).
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Outcome {
     /// It did what it should.
     Done(Done),
@@ -171,6 +175,7 @@ pub enum Outcome {
 
 /// What a finished operation brought.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Done {
     /// Unpublished, unstaged or detached.
     Gone,
@@ -190,6 +195,7 @@ pub enum Done {
 
 /// Why an operation failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Trouble {
     /// What kind of trouble, where that changes what the engine does or what it explains.
     pub cause: Cause,
@@ -199,6 +205,7 @@ pub struct Trouble {
 
 /// The kinds of trouble that the engine tells apart.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Cause {
     /// The driver is not there. It is tried again as soon as the driver registers.
     Driver,
@@ -233,6 +240,7 @@ macro_rules! obstacles {
         /// What on this node can be in the way of an operation. Each has the [`Code`] of the same name, and the text of the
         /// [`Trouble`] names the path, the mount, the key or the program.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         pub enum Obstacle {
             $($(#[$doc])* $obstacle,)*
         }
@@ -281,6 +289,7 @@ obstacles! {
 /// The engine only compares; the values are whatever the layer that reads the mount table says. For a volume that is a
 /// plain directory it is the directory's own device and inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Proof {
     /// A number that no other mount of this boot has or had; zero where there is none.
     pub mount_id: u64,

@@ -10,6 +10,7 @@ use crate::{
     oddity::Oddity,
     plan::{same_place, same_place_as},
     reason::{Code, Reason, WaitsOn},
+    snapshot::SourceState,
     spec::{self, Access, Identity, Life, Mode, PodVolume, VolumeSpec, Want},
     step::{Doubt, Step},
 };
@@ -111,14 +112,13 @@ impl Engine {
         version: Version,
         containers: Containers,
         orphan_delay: Duration,
+        doubt: Option<Arc<str>>,
     ) {
         let Some(source) = self.world.sources.get_mut(name) else {
             self.odd(Oddity::UnknownSource, format!("source {name} is complete, but was not announced"));
             return;
         };
-        source.complete = true;
-        source.lost = None;
-        source.doubt = None;
+        source.enter(SourceState::Complete { doubt }, self.world.now);
         source.orphan_delay = orphan_delay;
         let life = source.life;
         let missing = |pod: &Pod| {
@@ -137,8 +137,7 @@ impl Engine {
     pub(crate) fn source_lost(&mut self, name: &SourceName, text: &Arc<str>) {
         match self.world.sources.get_mut(name) {
             Some(source) => {
-                source.complete = false;
-                source.lost = Some(text.clone());
+                source.enter(SourceState::Lost(text.clone()), self.world.now);
                 source.life += 1;
                 // What waits for the start to end may now wait for this source.
                 if !self.world.start.may_take_away {

@@ -6,6 +6,7 @@ use core::fmt;
 
 /// One link of the chain that leads from "this volume is not settled" to the deepest cause known.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Reason {
     /// What kind of reason.
     pub code: Code,
@@ -25,6 +26,7 @@ pub struct Reason {
 
 /// What has to happen for a reason to go away.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum WaitsOn {
     /// Nothing: this is not a wait, or only a person can end it.
     Nothing,
@@ -153,6 +155,7 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident = $text:literal, $remedy:literal;)*) => {
         /// How a volume, or a pod's mount of it, stands. The texts of [`Code::as_str`] are stable.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         pub enum Code {
             $($(#[$doc])* $code,)*
         }

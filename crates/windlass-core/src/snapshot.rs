@@ -38,12 +38,32 @@ pub struct Snapshot {
 pub struct SourceView {
     /// Its name.
     pub name: SourceName,
+    /// How much is known of what it has.
+    pub state: SourceState,
+    /// Since when that is so.
+    pub since: Time,
+}
+
+/// How much is known of what a source has.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum SourceState {
+    /// It has not told all it has.
+    #[default]
+    Incomplete,
     /// It has told all it has.
-    pub complete: bool,
-    /// Why it cannot be read any more, if it is lost.
-    pub lost: Option<Arc<str>>,
-    /// What it cannot read though it is complete.
-    pub doubt: Option<Arc<str>>,
+    Complete {
+        /// What it cannot read all the same, and may say more.
+        doubt: Option<Arc<str>>,
+    },
+    /// It cannot be read any more, for this reason. What it gave stays wanted, and what it has now is not known.
+    Lost(Arc<str>),
+}
+
+impl SourceState {
+    /// Whether it has told all it has, as far as it can read it.
+    pub fn is_complete(&self) -> bool {
+        matches!(self, Self::Complete { .. })
+    }
 }
 
 /// A volume.

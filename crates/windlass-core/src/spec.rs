@@ -13,6 +13,7 @@ use core::time::Duration;
 ///
 /// Only volumes that some container uses are listed (E-146): the others are never set up nor waited for.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Pod {
     /// The pod's identity.
     pub uid: PodUid,
@@ -32,6 +33,7 @@ pub struct Pod {
 
 /// How far a pod's life has gone, as far as volumes care (E-141).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Phase {
     /// It is to run: all its volumes are wanted.
     Running,
@@ -59,6 +61,7 @@ pub enum Life {
 
 /// One volume of a pod.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PodVolume {
     /// What the pod calls it.
     pub name: OuterName,
@@ -68,6 +71,7 @@ pub struct PodVolume {
 
 /// What looking up one volume of a pod gave.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Want {
     /// It is this volume, used like this.
     Volume(Use),
@@ -90,6 +94,7 @@ pub enum Want {
 
 /// How one pod uses one volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Use {
     /// The volume.
     pub spec: Arc<VolumeSpec>,
@@ -103,6 +108,7 @@ pub struct Use {
 
 /// May a pod write?
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Access {
     /// It may.
     #[default]
@@ -113,6 +119,7 @@ pub enum Access {
 
 /// How a pod sees the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Mode {
     /// As a directory.
     #[default]
@@ -123,6 +130,7 @@ pub enum Mode {
 
 /// How many pods may hold the volume at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Sharing {
     /// Any number on this node.
     #[default]
@@ -133,6 +141,7 @@ pub enum Sharing {
 
 /// A volume, whatever its plugin.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct VolumeSpec {
     /// Its identity.
     pub id: VolumeId,
@@ -156,6 +165,7 @@ pub struct VolumeSpec {
 
 /// What a plugin can do with a volume, as data to plan with.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Capabilities {
     /// Must it be attached to this node first, and by whom?
     pub attach: Attach,
@@ -193,6 +203,7 @@ impl Default for Capabilities {
 
 /// Who attaches a volume to this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Attach {
     /// Nobody has to.
     NotNeeded,
@@ -204,6 +215,7 @@ pub enum Attach {
 
 /// When a mount that a pod has is made anew in place (E-207).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Refresh {
     /// Never.
     Never,
@@ -216,6 +228,7 @@ pub enum Refresh {
 
 /// Whose volume it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Identity {
     /// One volume, any number of pods (E-63).
     Shared,
@@ -226,6 +239,7 @@ pub enum Identity {
 /// Which operations of one volume may overlap (I-2). Attach, stage, expand, unstage and detach always run alone on
 /// their volume, and each pod's mount has at most one operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Concurrency {
     /// None: one operation per volume, what the CSI specification asks of an orchestrator.
     Alone,

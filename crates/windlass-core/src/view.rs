@@ -22,8 +22,8 @@ impl Engine {
     /// The sources of pods, in the order of their names.
     pub fn sources(&self) -> Vec<SourceView> {
         let view = |(name, source): (&SourceName, &Source)| {
-            let Source { complete, lost, doubt, .. } = source.clone();
-            SourceView { name: name.clone(), complete, lost, doubt }
+            let Source { state, since, .. } = source;
+            SourceView { name: name.clone(), state: state.clone(), since: *since }
         };
         self.world.sources.iter().map(view).collect()
     }

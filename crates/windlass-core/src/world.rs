@@ -5,6 +5,7 @@ use crate::{
     desired::Pod,
     event::Attachment,
     ids::{DriverName, OperationId, SourceName, Time, VolumeId},
+    snapshot::SourceState,
     table::{Named, Table},
     titles::Titles,
 };
@@ -45,15 +46,22 @@ pub(crate) struct Start {
 /// A source of pods.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Source {
-    pub(crate) complete: bool,
-    /// Why it cannot be read any more, since it was lost and until it is complete again.
-    pub(crate) lost: Option<Arc<str>>,
+    pub(crate) state: SourceState,
+    /// Since when it is in that state.
+    pub(crate) since: Time,
     /// How often it was lost. A pod that it gave in an earlier life and not in this one is gone once it is complete.
     pub(crate) life: u64,
     /// How long what no source has named since the start stays.
     pub(crate) orphan_delay: Duration,
-    /// What it cannot read, though it was complete.
-    pub(crate) doubt: Option<Arc<str>>,
+}
+
+impl Source {
+    /// It is in this state now.
+    pub(crate) fn enter(&mut self, state: SourceState, now: Time) {
+        if self.state != state {
+            (self.state, self.since) = (state, now);
+        }
+    }
 }
 
 /// A driver, and the volumes that wait for something and might be glad to see it come back.
@@ -88,25 +96,26 @@ impl World {
 
     /// The first source that has not told all it has.
     pub(crate) fn incomplete_source(&self) -> Option<&SourceName> {
-        self.sources.iter().find(|(_, source)| !source.complete).map(|(name, _)| name)
+        self.sources.iter().find(|(_, source)| !source.state.is_complete()).map(|(name, _)| name)
     }
 
-    /// What is to be said of a source that has not told all it has.
-    pub(crate) fn silence(&self, source: &SourceName) -> String {
-        match self.sources.get(source).and_then(|it| it.lost.as_deref()) {
-            Some(text) => format!("source {source} is lost: {text}"),
-            None => format!("source {source} has not told all it has"),
-        }
-    }
-
-    /// A source that is complete and cannot read something all the same, and what that is.
-    pub(crate) fn doubt(&self) -> Option<(&SourceName, &Arc<str>)> {
-        self.sources.iter().find_map(|(name, source)| Some((name, source.doubt.as_ref()?)))
+    /// Why it is not known what all sources have: the source, since when, and what it cannot tell. One that has not told all
+    /// it has comes before one that cannot read something.
+    pub(crate) fn silence(&self) -> Option<(&SourceName, Time, String)> {
+        let doubtful = |it: &&SourceName| matches!(self.sources[*it].state, SourceState::Complete { doubt: Some(_) });
+        let name = self.incomplete_source().or_else(|| self.sources.keys().find(doubtful))?;
+        let Source { state, since, .. } = self.sources.get(name)?;
+        let why = match state {
+            SourceState::Incomplete => format!("source {name} has not told all it has"),
+            SourceState::Lost(text) => format!("source {name} is lost: {text}"),
+            SourceState::Complete { doubt } => doubt.as_deref()?.into(),
+        };
+        Some((name, *since, why))
     }
 
     /// Is it known what all sources have?
     pub(crate) fn all_is_known(&self) -> bool {
-        self.start.may_take_away && self.incomplete_source().is_none() && self.doubt().is_none()
+        self.start.may_take_away && self.sources.values().all(|it| it.state == SourceState::Complete { doubt: None })
     }
 
     /// How long what no source has named since the start stays: as long as the most careful of them says.

@@ -158,7 +158,7 @@ impl World {
         }
         let name = setting.sources[source].name.clone();
         let orphan_delay = Duration::from_millis(setting.orphan_delay);
-        self.tell(Event::SourceComplete { source: name, version: shown, containers, orphan_delay });
+        self.tell(Event::SourceComplete { source: name, version: shown, containers, orphan_delay, doubt: None });
         // The engine assumes that containers run on; for pods that it knew and that are gone, nothing does.
         if setting.lingering {
             for (pod, told) in known {

@@ -19,8 +19,6 @@ pub fn describe(event: &Event) -> String {
         Event::SourceComplete { source, version, .. } => {
             format!("told: source {source} is complete as of version {}", version.0)
         }
-        Event::SourceDoubted { source, doubt: Some(text) } => format!("told: source {source} cannot read all: {text}"),
-        Event::SourceDoubted { source, doubt: None } => format!("told: source {source} can read all"),
         Event::PodHeld { uid, hold } => format!("told: pod {uid} is held: {}", hold.text),
         Event::HoldReleased(uid) => format!("told: pod {uid} need not be held"),
         Event::SourceAnnounced(source) => format!("told: there is a source {source}"),

@@ -40,3 +40,4 @@ pub mod campaign;
 pub mod demo;
 pub mod kill_points;
 pub mod minimise;
+pub mod recorded;

@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 use std::{
-    io::{self, Write},
+    fs::File,
+    io::{self, BufReader, Write},
+    path::PathBuf,
     process::ExitCode,
     thread,
 };
@@ -12,6 +14,7 @@ use windlass_sim::{
     edge::Kill,
     kill_points,
     life::{Options, run_seed},
+    recorded::{self, Played},
 };
 
 /// Runs the real engine of windlass in simulated nodes that try to break it.
@@ -55,6 +58,14 @@ enum Command {
         #[arg(long, value_name = "D", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=366))]
         days: u64,
     },
+    /// Play what a daemon recorded to a fresh engine, and print everything that happens
+    ///
+    /// The recording is made by `windlass run --record-events FILE`. The engine must give out the same operations; what
+    /// changed in it since the recording was made can be seen, for a defect that was recorded is there or is not.
+    Events {
+        /// The recording
+        file: PathBuf,
+    },
     /// Kill the process at every edge of its work, and again at every edge after that
     ///
     /// Plays small whole lives, once for each kill and each pair of kills. With --life and --at it plays one of them and
@@ -93,6 +104,21 @@ fn main() -> ExitCode {
             }
             exit(report.failure.is_none())
         }
+        Command::Events { file } => match File::open(&file).and_then(|it| recorded::play(BufReader::new(it))) {
+            Ok(played) => {
+                print(&(played.trace.join("\n") + "\n"));
+                let Played { engines, operations, difference, .. } = played;
+                match &difference {
+                    None => print(&format!("ok: {engines} engines, {operations} operations\n")),
+                    Some((line, why)) => print(&format!("DIFFERS: {}:{line}: {why}\n", file.display())),
+                }
+                exit(difference.is_none())
+            }
+            Err(error) => {
+                eprintln!("error: {}: {error}", file.display());
+                ExitCode::from(2)
+            }
+        },
         Command::Kills { jobs, life: None, .. } => {
             let jobs = jobs.or_else(|| thread::available_parallelism().ok().map(Into::into));
             let (results, text) = kill_points::play_and_report(jobs.unwrap_or(1));

@@ -44,9 +44,18 @@ use crate::{
 
 /// Why it is not known what was on disk, as a word and for people.
 const NOT_SYNCED: (&str, &str) = ("DiskNotRead", "The disk has not been read to the end.");
-/// Why nothing is taken away, as a word and for people.
-const NOT_COMPLETE: (&str, &str) =
-    ("SourceIncomplete", "A manifest could not be read since the start, so nothing is taken away.");
+
+/// Whether it is known what the manifests say, why it is as it is in a word, and for people.
+fn completeness(summary: &Summary) -> (bool, &'static str, String) {
+    match (&summary.lost, summary.complete) {
+        (Some(why), _) => (false, "SourceLost", format!("The manifests are lost, and what they said stays: {why}.")),
+        (None, false) => {
+            let why = "A manifest could not be read since the start, so nothing is taken away.";
+            (false, "SourceIncomplete", why.into())
+        }
+        (None, true) => (true, "AllRead", "Every manifest has been read once.".into()),
+    }
+}
 
 /// Answers what the API is asked, from a node.
 pub struct NodeBackend {
@@ -217,7 +226,7 @@ impl NodeBackend {
     async fn show_node(&self) -> Result<view::Node, Ended> {
         let summary = self.manifests.as_ref().map(|it| {
             let summary = it.summary.borrow();
-            (summary.complete, summary.problems.clone(), summary.as_of)
+            (completeness(&summary), summary.problems.clone(), summary.as_of)
         });
         let pods = self.node.show_pods().await?;
         let operations = self.node.show_operations().await?;
@@ -242,11 +251,8 @@ impl NodeBackend {
             true => condition("Synced", true, "DiskRead", "What was on disk at the start is known."),
             false => condition("Synced", false, NOT_SYNCED.0, NOT_SYNCED.1),
         }];
-        if let Some((complete, problems, _)) = &summary {
-            conditions.push(match complete {
-                true => condition("SourceComplete", true, "AllRead", "Every manifest has been read once."),
-                false => condition("SourceComplete", false, NOT_COMPLETE.0, NOT_COMPLETE.1),
-            });
+        if let Some(((is_complete, reason, message), problems, _)) = &summary {
+            conditions.push(condition("SourceComplete", *is_complete, reason, message));
             conditions.push(match problems.iter().filter(|it| it.severity == Severity::Error).count() {
                 0 => condition("ManifestsValid", true, "Valid", "All manifests are in force."),
                 1 => condition("ManifestsValid", false, "Invalid", "1 problem keeps manifests from being in force."),
@@ -419,13 +425,12 @@ impl Backend for NodeBackend {
     async fn readiness(&self) -> Result<Readiness, Status> {
         // Not by showing all there is: this is asked often, whatever the number of pods (I-9).
         let is_synced = self.node.is_synced().await?;
-        let is_complete = self.manifests.as_ref().is_none_or(|it| it.summary.borrow().complete);
-        let (reason, message) = match (is_synced, is_complete) {
-            (true, true) => return Ok(Readiness::Ready),
-            (false, _) => NOT_SYNCED,
-            (true, false) => NOT_COMPLETE,
-        };
-        Ok(Readiness::NotReady { why: format!("{reason}: {message}") })
+        let complete = self.manifests.as_ref().map(|it| completeness(&it.summary.borrow()));
+        Ok(match complete {
+            _ if !is_synced => Readiness::NotReady { why: format!("{}: {}", NOT_SYNCED.0, NOT_SYNCED.1) },
+            Some((false, reason, message)) => Readiness::NotReady { why: format!("{reason}: {message}") },
+            Some((true, ..)) | None => Readiness::Ready,
+        })
     }
 
     fn changes(&self) -> Box<dyn server::Changes> {

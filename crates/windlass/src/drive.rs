@@ -6,7 +6,6 @@
 //! ([`alarms`]), and whom it tells ([`outside`]).
 
 mod alarms;
-mod claims;
 mod departing;
 mod directories;
 mod drivers;
@@ -20,6 +19,7 @@ mod operations;
 mod outside;
 mod pods;
 mod provision;
+mod recorder;
 mod retry;
 mod show;
 mod start;
@@ -43,6 +43,7 @@ use windlass_core::{
     ids::{PodUid, Time, VolumeId},
     notice::Notice,
     reason::Code,
+    recording::Entry,
 };
 
 use self::{
@@ -57,6 +58,7 @@ pub(crate) use self::{
     message::{About, Message, Question},
     outside::Outside,
     provision::Provisions,
+    recorder::Recorder,
     wishes::{Standing, Wishes},
 };
 use crate::{
@@ -235,8 +237,9 @@ impl Drive {
 
     /// Tells the engine a fact.
     fn tell(&mut self, event: Event) {
-        let now = self.now();
-        self.engine.handle(now, event);
+        let at = self.now();
+        self.outside.record(|| Entry::Told { at, event: event.clone() });
+        self.engine.handle(at, event);
     }
 
     /// Does what is due.
@@ -259,6 +262,7 @@ impl Drive {
     fn settle(&mut self) {
         loop {
             if let Some(operation) = self.engine.next_operation() {
+                self.outside.record(|| Entry::Gave(operation.clone()));
                 if self.stopping.is_none() {
                     self.begin_operation(operation);
                 }

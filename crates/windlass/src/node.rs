@@ -633,7 +633,7 @@ impl Node {
     /// Whether there are sources and all of them have told all they have (the kubelet's `sourcesReady`).
     pub async fn sources_ready(&self) -> Result<bool, Ended> {
         let sources = self.sources().await?;
-        Ok(!sources.is_empty() && sources.iter().all(|it| it.complete))
+        Ok(!sources.is_empty() && sources.iter().all(|it| it.state.is_complete()))
     }
 
     /// How many messages of each kind the engine's thread has heard.

@@ -84,7 +84,13 @@ impl Source {
     /// pods, and volumes of these pods that they do not name, is shown as held and stays for this long: it is taken away
     /// then, and before that only by [`Node::delete_pod`] (I-1).
     pub fn complete_holding(&self, orphan_delay: Duration) {
-        self.say(Said::Complete { version: self.version, orphan_delay });
+        self.complete_doubting(orphan_delay, None);
+    }
+
+    /// As [`Source::complete_holding`], of a source that has given all it can read. If there is something that it cannot read,
+    /// and that may name further pods, nothing that is held is taken away before it is complete without doubt.
+    pub(crate) fn complete_doubting(&self, orphan_delay: Duration, doubt: Option<Arc<str>>) {
+        self.say(Said::Complete { version: self.version, orphan_delay, doubt });
     }
 
     /// The source cannot be read any more, for this reason. What it gave stays, and what it has now is not known until it has
@@ -97,11 +103,6 @@ impl Source {
     /// of time.
     pub(crate) fn hold(&self, pod: &PodUid, hold: Hold) {
         self.say(Said::PodHeld { uid: pod.clone(), hold });
-    }
-
-    /// Something cannot be read that may name further pods: what was held before is not taken away meanwhile.
-    pub(crate) fn doubt(&self, doubt: Option<Arc<str>>) {
-        self.say(Said::Doubt(doubt));
     }
 
     fn say(&self, said: Said) {
@@ -119,12 +120,10 @@ pub(crate) enum Said {
     PodGone { uid: PodUid, version: Version, containers: Containers },
     /// It cannot tell whether it has the pod.
     PodHeld { uid: PodUid, hold: Hold },
-    /// It is complete and has come upon something that it cannot read, or has read it.
-    Doubt(Option<Arc<str>>),
     /// It cannot be read any more.
     Lost(Arc<str>),
-    /// It has said all there is. What is on disk besides stays for this long.
-    Complete { version: Version, orphan_delay: Duration },
+    /// It has said all it can read. What is on disk besides stays for this long, and for as long as there is doubt.
+    Complete { version: Version, orphan_delay: Duration, doubt: Option<Arc<str>> },
 }
 
 impl Said {
@@ -135,7 +134,6 @@ impl Said {
             Self::Pod { .. } => "pod given",
             Self::PodGone { .. } => "pod gone",
             Self::PodHeld { .. } => "pod held",
-            Self::Doubt(_) => "source in doubt",
             Self::Lost(_) => "source lost",
             Self::Complete { .. } => "source complete",
         }

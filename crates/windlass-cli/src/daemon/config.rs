@@ -93,6 +93,12 @@ pub(crate) struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hold_while_in_use: Option<bool>,
 
+    /// Add everything that the engine is told and asks for to this file, which `windlass-sim events` plays again: for reports of
+    /// defects. It grows without end
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) record_events: Option<PathBuf>,
+
     /// How long what no manifest says any more stays before it is taken away, so that manifests can be replaced and moved;
     /// 0 for not at all [default: 200ms]
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -238,6 +244,7 @@ pub(crate) struct Config {
     pub(crate) node_name: String,
     pub(crate) keep_terminated: bool,
     pub(crate) hold_while_in_use: bool,
+    pub(crate) record_events: Option<PathBuf>,
     pub(crate) source: directory::Config,
     pub(crate) delete_delay: Duration,
     pub(crate) tokens: Tokens,
@@ -294,6 +301,7 @@ impl Settings {
             node_name: self.node_name.or(file.node_name),
             keep_terminated: self.keep_terminated.or(file.keep_terminated),
             hold_while_in_use: self.hold_while_in_use.or(file.hold_while_in_use),
+            record_events: self.record_events.or(file.record_events),
             removal_delay: self.removal_delay.or(file.removal_delay),
             orphan_delay: self.orphan_delay.or(file.orphan_delay),
             delete_delay: self.delete_delay.or(file.delete_delay),
@@ -343,6 +351,7 @@ impl Settings {
             node_name: self.node_name.unwrap_or_else(host_name),
             keep_terminated: self.keep_terminated.unwrap_or(false),
             hold_while_in_use: self.hold_while_in_use.unwrap_or(false),
+            record_events: self.record_events.map(absolute).transpose()?,
             source: directory::Config {
                 removal_delay: self.removal_delay.map_or(usual.removal_delay, |it| it.0),
                 orphan_delay: self.orphan_delay.map_or(usual.orphan_delay, |it| it.0),
@@ -416,6 +425,7 @@ impl Config {
             node_name: Some(self.node_name.clone()),
             keep_terminated: Some(self.keep_terminated),
             hold_while_in_use: Some(self.hold_while_in_use),
+            record_events: self.record_events.clone(),
             removal_delay: Some(Time(self.source.removal_delay)),
             orphan_delay: Some(Time(self.source.orphan_delay)),
             delete_delay: Some(Time(self.delete_delay)),
@@ -487,6 +497,7 @@ fn known() -> Vec<String> {
         node_name: text(),
         keep_terminated: Some(false),
         hold_while_in_use: Some(false),
+        record_events: path(),
         removal_delay: Some(Time(Duration::ZERO)),
         orphan_delay: Some(Time(Duration::ZERO)),
         delete_delay: Some(Time(Duration::ZERO)),

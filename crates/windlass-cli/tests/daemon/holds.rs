@@ -18,6 +18,7 @@ tests![
     a_host_that_was_renamed_keeps_its_pods,
     a_pod_that_is_edited_to_be_on_another_node_stays_for_a_while,
     a_removed_pod_that_stays_for_an_unreadable_manifest_names_it,
+    manifests_that_are_lost_are_told_and_what_they_hold_stays,
     a_conflict_keeps_its_winner_over_a_kill,
     a_conflict_that_came_before_the_start_keeps_what_is_here,
 ];
@@ -214,6 +215,43 @@ fn a_removed_pod_that_stays_for_an_unreadable_manifest_names_it(case: &Case) {
     let said = String::from_utf8_lossy(&late.stderr).into_owned();
     assert!(said.contains("broken.yaml") && !said.contains("still wanted"), "{said}");
     case.take_away("broken.yaml", &["web"]);
+    assert!(!data.exists());
+    assert!(daemon.stop().success());
+}
+
+/// I-1, I-7.
+fn manifests_that_are_lost_are_told_and_what_they_hold_stays(case: &Case) {
+    let (data, _) = earlier_life(case);
+    let daemon = case.start_until_mounted(&["web", "db"]);
+    case.manifest("broken.yaml", "kind: [");
+    case.remove_manifest("web.yaml");
+    case.until_reason("web", "data", |it| it["code"] == "SourceIncomplete");
+    let complete = || {
+        let node = case.json(&["get", "node"]);
+        let conditions = node["status"]["conditions"].as_array().unwrap().clone();
+        conditions.into_iter().find(|it| it["type"] == "SourceComplete").unwrap()
+    };
+    let before = complete();
+    assert_eq!(before["status"], "True", "{before}");
+
+    let (manifests, aside) = (case.path("manifests"), case.path("aside"));
+    fs::rename(&manifests, &aside).unwrap();
+    let is_lost =
+        |it: &Value| it["message"].as_str().is_some_and(|it| it.contains("manifests is lost: it cannot be read"));
+    case.until_reason("web", "data", |it| it["code"] == "SourceIncomplete" && is_lost(it));
+    let lost = complete();
+    assert_eq!((&lost["status"], &lost["reason"]), (&"False".into(), &"SourceLost".into()), "{lost}");
+    assert!(lost["lastTransitionTime"].as_str() > before["lastTransitionTime"].as_str(), "{lost} {before}");
+    let explained = case.ask(&["explain", "web"]);
+    assert!(explained.contains("manifests is lost"), "{explained}");
+    assert!(is_alive(&data));
+
+    // It is back, and all in it can be read.
+    fs::remove_file(aside.join("broken.yaml")).unwrap();
+    fs::rename(&aside, &manifests).unwrap();
+    case.wait_unmounted(&["web"]);
+    case.wait_mounted(&["db"]);
+    assert_eq!(complete()["status"], "True");
     assert!(!data.exists());
     assert!(daemon.stop().success());
 }

@@ -156,6 +156,7 @@ impl History {
                     version,
                     containers: Containers::Stopped,
                     orphan_delay: Duration::ZERO,
+                    doubt: None,
                 }]
             }
             Move::SourceLost => {

@@ -208,11 +208,11 @@ fn no_hold_ends_while_a_source_cannot_read_all() {
         disk read
         attachments complete
         source s complete orphans stay 10m
-        source s cannot read all \"web.yaml cannot be read\"
+        source s complete with doubt \"web.yaml cannot be read\"
         after 10m
         ? reasons of mounts of tmp
         ? deadline
-        source s can read all
+        source s complete orphans stay 10m
         #1 done
     "), @"
     synced
@@ -247,6 +247,32 @@ fn no_hold_ends_while_a_source_is_lost() {
     a:
     - SourceIncomplete: no manifest that was read since the start names the pod; it stays because source s is lost: it failed; for 600s; waits on source s
     #1 unpublish tmp from a
+    pod a is held no longer
+    pod a released
+    ");
+}
+
+/// I-1: that a source was away does not count as its word on what it could not tell before.
+#[test]
+fn a_source_that_was_lost_and_is_back_keeps_its_holds_and_their_times() {
+    insta::assert_snapshot!(run("
+        volume tmp: own
+        pod a wants tmp
+        #1 done
+        pod a held for 10m
+        after 5m
+        source s lost \"it went away\"
+        after 1m
+        source s complete
+        ? reasons of mounts of tmp
+        after 4m
+        #2 done
+    "), @"
+    #1 publish tmp to a
+    reasons of mounts of tmp:
+    a:
+    - OtherNode: it failed; for 360s; goes in 240s; waits on time
+    #2 unpublish tmp from a
     pod a is held no longer
     pod a released
     ");

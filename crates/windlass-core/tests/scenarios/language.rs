@@ -329,10 +329,13 @@ impl Told {
             ["source", source, "complete", "orphans", "stay", delay] => {
                 complete(source, "0", Containers::Stopped, duration(delay))
             }
-            ["source", source, "cannot", "read", "all"] => {
-                Event::SourceDoubted { source: source.into(), doubt: Some(text.into()) }
-            }
-            ["source", source, "can", "read", "all"] => Event::SourceDoubted { source: source.into(), doubt: None },
+            ["source", source, "complete", "with", "doubt"] => Event::SourceComplete {
+                source: source.into(),
+                version: Version::NONE,
+                containers: Containers::Stopped,
+                orphan_delay: Duration::from_secs(600),
+                doubt: Some(text.into()),
+            },
             ["pod", pod, "held", "for", ref delay @ ..] => {
                 let delay = match delay {
                     ["ever"] => None,
@@ -710,7 +713,7 @@ fn gone(pod: &str, version: &str, containers: Containers) -> Event {
 
 fn complete(source: &str, version: &str, containers: Containers, orphan_delay: Duration) -> Event {
     let version = Version(version.parse().expect("a number"));
-    Event::SourceComplete { source: source.into(), version, containers, orphan_delay }
+    Event::SourceComplete { source: source.into(), version, containers, orphan_delay, doubt: None }
 }
 
 fn attachment(volume: &str, attachment: Attachment) -> Event {

@@ -148,8 +148,8 @@ impl fmt::Debug for Message {
                 Said::Pod { uid, .. } | Said::PodGone { uid, .. } | Said::PodHeld { uid, .. } => {
                     write!(f, " {uid} of {source}")
                 }
-                Said::Doubt(Some(text)) | Said::Lost(text) => write!(f, " {source}: {text}"),
-                Said::Announced | Said::Doubt(None) | Said::Complete { .. } => write!(f, " {source}"),
+                Said::Complete { doubt: Some(text), .. } | Said::Lost(text) => write!(f, " {source}: {text}"),
+                Said::Announced | Said::Complete { doubt: None, .. } => write!(f, " {source}"),
             },
             Self::ObjectGiven(object) => write!(f, " {}", object.reference()),
             Self::ObjectGone(it) | Self::ObjectUnavailable { reference: it, .. } => write!(f, " {it}"),

@@ -11,10 +11,11 @@ use tokio::sync::broadcast;
 use windlass_core::{
     ids::{OperationId, PodUid, Time},
     operation::Cause,
+    recording::Entry,
 };
 use windlass_linux::workers::Workers;
 
-use super::{Message, provision::Worked};
+use super::{Message, Recorder, provision::Worked};
 use crate::{
     executor::{Ended, Executor},
     node::Change,
@@ -36,6 +37,8 @@ pub(crate) struct Outside {
     began: Instant,
     /// By which times were shown last.
     clock: Cell<Clock>,
+    /// Keeps what the engine is told, if somebody wants that.
+    recorder: Option<Recorder>,
 }
 
 impl Outside {
@@ -45,9 +48,17 @@ impl Outside {
         inbox: Sender<Message>,
         changes: broadcast::Sender<Change>,
         locks: Locks,
+        recorder: Option<Recorder>,
     ) -> Self {
         let clock = Cell::new(Clock::at(Time::ZERO));
-        Self { executor, workers, inbox, changes, locks, began: Instant::now(), clock }
+        Self { executor, workers, inbox, changes, locks, began: Instant::now(), clock, recorder }
+    }
+
+    /// Keeps what the engine is told or gives out, if somebody wants that.
+    pub(super) fn record(&self, entry: impl FnOnce() -> Entry) {
+        if let Some(recorder) = &self.recorder {
+            recorder.keep(entry());
+        }
     }
 
     /// Milliseconds since this drive began. Rounded down, so that a deadline is never thought to be over too early.

@@ -30,10 +30,10 @@ use crate::{
 };
 
 /// What a source says when it has said all.
-#[derive(Clone, Copy)]
 pub(super) struct Completed {
     version: Version,
     orphan_delay: Duration,
+    doubt: Option<Arc<str>>,
 }
 
 impl Drive {
@@ -58,12 +58,6 @@ impl Drive {
                     self.pod_held(&uid, hold);
                 }
             }
-            Said::Doubt(doubt) => {
-                self.tell(Event::SourceDoubted { source: source.clone(), doubt });
-                // Any source that is in doubt may have claims in what it cannot read.
-                let is_doubted = self.engine.sources().iter().any(|it| it.doubt.is_some());
-                self.claims_are_doubted(is_doubted);
-            }
             Said::Lost(text) => {
                 self.wishes.sources.insert(source.clone(), false);
                 self.start.completed.remove(source);
@@ -73,8 +67,8 @@ impl Drive {
                 self.tell(Event::SourceLost { source: source.clone(), text: text.clone() });
                 self.outside.say(Change::SourceLost { source: source.clone(), text });
             }
-            Said::Complete { version, orphan_delay } => {
-                let completed = Completed { version, orphan_delay };
+            Said::Complete { version, orphan_delay, doubt } => {
+                let completed = Completed { version, orphan_delay, doubt };
                 self.wishes.sources.insert(source.clone(), true);
                 match self.start.looked {
                     true => self.source_is_complete(source, completed),
@@ -309,9 +303,9 @@ impl Drive {
                 self.tell(Event::ObjectChanged(object));
             }
         }
-        let Completed { version, orphan_delay } = completed;
+        let Completed { version, orphan_delay, doubt } = completed;
         let (source, containers) = (source.clone(), Containers::Stopped);
-        self.tell(Event::SourceComplete { source, version, containers, orphan_delay });
+        self.tell(Event::SourceComplete { source, version, containers, orphan_delay, doubt });
         if all {
             self.claims_are_complete(orphan_delay);
         }

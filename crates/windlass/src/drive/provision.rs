@@ -4,6 +4,22 @@
 //! A volume is deleted only if its claim was seen to go while this node was told of everything there is: a manifest that
 //! cannot be read, a directory that is not there yet, or a start with other manifests than before delete nothing. Nor does
 //! anything while the volume may be in use (I-1), or before a delay in which the claim may come back (I-15).
+//!
+//! This is a room of its own: what is known of claims is private to it, and it has timers and back-off of its own, which
+//! nothing else in the drive has. The rest of the drive comes in by these calls and by no field:
+//!
+//! | What is told | Call |
+//! |---|---|
+//! | the start: where notes are, what was noted | `Provisions::store`, `provisions_were_read` |
+//! | sources: all is given, or it is not known any more | `claims_are_complete`, `claims_are_incomplete` |
+//! | objects: a claim came, changed or went, a class or volume did | `claim_is_given`, `claim_has_changed`, `claim_is_gone`, `provision_for_class`, `look_at_claim_of` |
+//! | a driver is there | `provision_for_driver` |
+//! | pods: one uses claims; volumes were let go of | `claims_are_used`, `volumes_were_let_go` |
+//! | work ended; its time has come; somebody wants it at once | `claim_worked`, `look_at_claim`, `retry_claims` |
+//! | growth on this node ended, or failed | `expansion_has_ended`, `tell_of_failed_growth` |
+//! | questions and orders of people (`claims.rs`) | `show_claims`, `show_one_claim`, `explain_growth`, `is_to_be_deleted`, `delete_claim` |
+
+mod claims;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,9 +33,9 @@ use k8s_openapi::api::{
     storage::v1::StorageClass,
 };
 use windlass_core::{
-    ids::{DriverName, PodUid, Time, VolumeId},
+    ids::{DriverName, PodUid, SourceName, Time, VolumeId},
     reason::{Code, Reason, WaitsOn},
-    snapshot::SourceView,
+    snapshot::{SourceState, SourceView},
 };
 use windlass_linux::workers::Lane;
 
@@ -56,11 +72,11 @@ const RETRY_MAX: Duration = Duration::from_secs(300);
 /// What is known of claims whose volumes are made here, or would be.
 pub(crate) struct Provisions {
     store: Store,
-    pub(super) claims: BTreeMap<Reference, Entry>,
+    claims: BTreeMap<Reference, Entry>,
     /// The claims of volumes that were made.
-    pub(super) volumes: HashMap<VolumeId, Reference>,
+    volumes: HashMap<VolumeId, Reference>,
     /// Why volumes do not grow that this node was told cannot.
-    pub(super) refused_growth: HashMap<VolumeId, Reason>,
+    refused_growth: HashMap<VolumeId, Reason>,
     /// How long the volume of a claim that went stays.
     delete_delay: Duration,
     /// How long it stays at least, if that was seen by an earlier life.
@@ -68,27 +84,25 @@ pub(crate) struct Provisions {
     /// Whether what earlier lives noted is known: before that nothing is made.
     is_read: bool,
     /// Whether all claims there are have been given: before that nothing is deleted.
-    pub(super) is_complete: bool,
-    /// Whether there is something that cannot be read by now, and may have claims in it: then nothing is deleted either.
-    pub(super) is_doubted: bool,
+    is_complete: bool,
 }
 
 /// What is known of one claim.
-pub(super) struct Entry {
+struct Entry {
     /// Since when it is known in this life.
-    pub(super) known: Time,
+    known: Time,
     /// The claim as it was given. What is kept of it for pods to see has more to say.
-    pub(super) given: Option<Arc<PersistentVolumeClaim>>,
+    given: Option<Arc<PersistentVolumeClaim>>,
     /// What is on disk.
-    pub(super) noted: Option<Provision>,
+    noted: Option<Provision>,
     /// A worker is at it.
-    pub(super) is_running: bool,
+    is_running: bool,
     /// The claim was seen to go.
-    pub(super) departure: Option<Departure>,
+    departure: Option<Departure>,
     /// That was in an earlier life, and not all claims have been given in this one.
     is_recalled: bool,
     /// When its volume is deleted for that, also as it was first told.
-    pub(super) due: Option<(Time, jiff::Timestamp)>,
+    due: Option<(Time, jiff::Timestamp)>,
     /// This node has grown the volume, which is not noted yet.
     has_grown: bool,
     failures: u32,
@@ -96,7 +110,7 @@ pub(super) struct Entry {
     failure: Option<Arc<str>>,
     not_before: Option<Time>,
     /// Why it is not as it should be, if it is not (I-7).
-    pub(super) stand: Option<Reason>,
+    stand: Option<Reason>,
     /// The bad news that was told last, so that it is told once.
     told: Option<Arc<str>>,
 }
@@ -191,7 +205,6 @@ impl Provisions {
             orphan_delay: Duration::ZERO,
             is_read: false,
             is_complete: false,
-            is_doubted: false,
         }
     }
 
@@ -270,12 +283,10 @@ impl Drive {
         self.look_at_claims(|_| true);
     }
 
-    /// Something that may have claims in it cannot be read, or can be read again.
-    pub(super) fn claims_are_doubted(&mut self, is_doubted: bool) {
-        if self.provisions.is_doubted != is_doubted {
-            self.provisions.is_doubted = is_doubted;
-            self.look_at_claims(|it| it.given.is_none());
-        }
+    /// Whether all claims there are have been given, and there is nothing that cannot be read and may have some in it: if not,
+    /// nothing is deleted.
+    fn claims_are_known(&self) -> bool {
+        self.provisions.is_complete && self.silent_source().is_none()
     }
 
     /// A driver is there, and perhaps a new one at the same place: no wait that it caused goes on.
@@ -418,7 +429,7 @@ impl Drive {
             departure: entry.departure.as_ref(),
             due: entry.due.map(|(due, _)| due),
             not_before: entry.not_before,
-            is_complete: self.provisions.is_complete && !self.provisions.is_doubted,
+            is_complete: self.claims_are_known(),
             is_in_use: volume.is_some_and(|it| self.engine.view_volume(&it).is_some()),
             // Asked only where it matters, for it goes through all persistent volumes.
             is_named: entry.given.is_none()
@@ -489,14 +500,17 @@ impl Drive {
     }
 
     /// The source that has not told all it has, or cannot read something.
+    fn silent_source(&self) -> Option<SourceName> {
+        let is_silent = |it: &SourceView| it.state != SourceState::Complete { doubt: None };
+        self.engine.sources().into_iter().find(is_silent).map(|it| it.name)
+    }
+
     fn waits_on_source(&self) -> WaitsOn {
-        let is_silent = |it: &SourceView| !it.complete || it.doubt.is_some();
-        let silent = self.engine.sources().into_iter().find(is_silent);
-        silent.map_or(WaitsOn::Nothing, |it| WaitsOn::Source(it.name))
+        self.silent_source().map_or(WaitsOn::Nothing, WaitsOn::Source)
     }
 
     /// The persistent volume that is the same volume of the driver as this node has made, if there is one besides.
-    pub(super) fn naming(&self, noted: &Provision) -> Option<String> {
+    fn naming(&self, noted: &Provision) -> Option<String> {
         let made = noted.volume.as_ref()?;
         let source = made.spec.as_ref()?.csi.as_ref()?;
         let is_same = |it: &&Arc<PersistentVolume>| {
@@ -575,7 +589,7 @@ impl Drive {
     }
 
     /// This node has grown a volume, so the claim shows its size.
-    pub(super) fn volume_has_grown(&mut self, volume: &VolumeId) {
+    fn volume_has_grown(&mut self, volume: &VolumeId) {
         let Some(claim) = self.provisions.volumes.get(volume).cloned() else { return };
         let Some(entry) = self.provisions.claims.get_mut(&claim) else { return };
         entry.has_grown = entry.is_running;
@@ -665,7 +679,7 @@ impl Drive {
     }
 
     /// A volume that its class keeps, and that somebody lets go of: it stays with its driver.
-    pub(super) fn release_for(&mut self, claim: &Reference, noted: Provision) {
+    fn release_for(&mut self, claim: &Reference, noted: Provision) {
         let driver = noted.driver().to_owned();
         self.work(claim, Work::Release, &driver, move |_, store| {
             End::of(store.remove(&noted.reference()).map(|()| None), Some(noted))
@@ -673,7 +687,7 @@ impl Drive {
     }
 
     /// Somebody says that it is to be tried at once.
-    pub(super) fn try_claim_now(&mut self, claim: &Reference) {
+    fn try_claim_now(&mut self, claim: &Reference) {
         if let Some(entry) = self.provisions.claims.get_mut(claim) {
             entry.not_before = None;
         }
@@ -854,7 +868,7 @@ impl Drive {
 }
 
 /// A volume as people know it.
-pub(super) fn shown(volume: &PersistentVolume) -> String {
+fn shown(volume: &PersistentVolume) -> String {
     let name = volume.metadata.name.as_deref().unwrap_or_default();
     match volume.spec.as_ref().and_then(|it| it.csi.as_ref()) {
         Some(source) => format!("{name} ({} of driver {})", source.volume_handle, source.driver),

@@ -33,7 +33,7 @@ use windlass_linux::{
 use crate::{
     catalogue::Catalogue,
     csi::{self, Drivers},
-    drive::{Drive, Message, Outside, Parts, Provisions, Wishes},
+    drive::{Drive, Message, Outside, Parts, Provisions, Recorder, Wishes},
     executor::Executor,
     fingerprint::Fingerprint,
     layout::{self, Layout},
@@ -143,6 +143,7 @@ pub struct Builder {
     keep_terminated: bool,
     keep_directories: bool,
     hold_while_in_use: bool,
+    recording: Option<PathBuf>,
     gives_memory_back: bool,
     report: Report,
     limits: Limits,
@@ -163,6 +164,7 @@ impl Builder {
             keep_terminated: false,
             keep_directories: false,
             hold_while_in_use: false,
+            recording: None,
             gives_memory_back: false,
             report: Report::default(),
             limits: Limits::default(),
@@ -216,6 +218,15 @@ impl Builder {
     /// containers, and each look goes through all processes of the machine.
     pub fn hold_while_in_use(mut self, hold: bool) -> Self {
         self.hold_while_in_use = hold;
+        self
+    }
+
+    /// Keeps everything that the engine is told and asks for, added to this file, which only its owner can read. With it a
+    /// defect can be told so that others see it too: `windlass-sim events` plays it to a fresh engine. It holds names and what
+    /// drivers said, and no secrets (I-12). The file grows with every event, and a stop waits until all is written. The
+    /// default is not to.
+    pub fn record_events(mut self, file: impl Into<PathBuf>) -> Self {
+        self.recording = Some(file.into());
         self
     }
 
@@ -340,14 +351,26 @@ impl Builder {
             default_account: self.default_account,
         };
         let executor = Arc::new(Executor::new(scene, records, boot.into(), self.hold_while_in_use));
-        let engine = Engine::new(Config {
+        let config = Config {
             sources: Vec::new(),
             boot: boot.into(),
             attacher: false,
             keep_terminated: self.keep_terminated,
             planning: Default::default(),
             seed: key[0],
+        };
+        let listeners = changes.downgrade();
+        let failed = move |error: io::Error| {
+            if let Some(listeners) = listeners.upgrade() {
+                let text = format!("events are not recorded any more: {error}").into();
+                let _ = listeners.send(Change::Damaged { text });
+            }
+        };
+        let recorder = self.recording.as_deref().map(|path| {
+            Recorder::begin(path, &config, failed)
+                .map_err(|source| StartError::File { what: format!("record events in {}", path.display()), source })
         });
+        let recorder = recorder.transpose()?;
         let workers = Workers::new("windlass-work", self.limits);
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = Arc::new(wake.map_err(|errno| file("make an eventfd", errno))?);
@@ -358,8 +381,8 @@ impl Builder {
         }
         let before: BTreeSet<Process> = in_root.into_iter().chain(in_state).chain(hung.iter().map(|it| it.0)).collect();
         let drive = Drive::new(Parts {
-            engine,
-            outside: Outside::new(executor.clone(), workers.clone(), inbox.clone(), changes.clone(), locks),
+            engine: Engine::new(config),
+            outside: Outside::new(executor.clone(), workers.clone(), inbox.clone(), changes.clone(), locks, recorder),
             wishes: Wishes::new(memory, settings, self.catalogue),
             provisions: Provisions::new(Store::new(state), self.delete_delay),
             under_way,

@@ -8,8 +8,9 @@
 //!
 //! A manifest that vanishes takes effect after a moment ([`Config::removal_delay`]): editors and `git` move the old file away before they make the new
 //! one, and between the two nothing must be unmounted (I-1). If the directory itself vanishes, cannot be read or is another
-//! than the one that was read (because something was mounted or unmounted there, above all), all of it is unknown and
-//! stays in force. On a network file system the kernel tells only of what this machine changes;
+//! than the one that was read (because something was mounted or unmounted there, above all), the source is lost: what it
+//! gave stays in force. When the directory is back everything is given again, and once what waits to go has gone or is held,
+//! the source is complete. On a network file system the kernel tells only of what this machine changes;
 //! [`Directory::reread`] is for the rest.
 
 use std::{
@@ -129,8 +130,12 @@ pub struct Summary {
     pub pods: Vec<InForce>,
     /// How many other objects are in force.
     pub objects: usize,
-    /// Whether every file could be read once since the start: only then is anything taken away (I-1).
+    /// Whether every file could be read once since the start, and the directory is not lost: only then is it known what there
+    /// is, and anything taken away that is not there (I-1).
     pub complete: bool,
+    /// Why the directory itself cannot be read, or is another than the one that was read, if that is so. What it gave stays
+    /// in force.
+    pub lost: Option<Arc<str>>,
     /// What is wrong, in the order of the files.
     pub problems: Vec<Problem>,
     /// Whatever was in the directory at this moment is in force, or a problem says why not.
@@ -243,8 +248,8 @@ impl Found {
             Give::PodHeld(uid, holding) => source.hold(&uid, hold(holding, orphan_delay)),
             Give::ObjectGone(reference, _) => node.remove_object(&reference),
             Give::Holders(holders) => node.keep(KEPT, &holders.text()),
-            Give::Doubt(doubt) => source.doubt(doubt),
-            Give::Complete => source.complete_holding(orphan_delay),
+            Give::Complete(doubt) => source.complete_doubting(orphan_delay, doubt),
+            Give::Lost(why) => source.lost(&why),
             Give::BrokenOff(text) => node.break_off(text),
         }))
     }
@@ -260,6 +265,7 @@ impl Found {
             grace: config.removal_delay,
             orphan_delay: config.orphan_delay,
             leaving: Vec::new(),
+            lost: None,
             aside: Aside::new(handle.clone(), sink.clone()),
         };
         reader.take(Vec::new(), files.as_of());
@@ -446,6 +452,8 @@ struct Reader {
     orphan_delay: Duration,
     /// What no file says any more, and when that is believed: it may be on its way from one file to another.
     leaving: Vec<(Instant, Give)>,
+    /// Why the directory is lost, as the node was told.
+    lost: Option<Arc<str>>,
     aside: Aside,
 }
 
@@ -455,7 +463,7 @@ impl Reader {
             // While there is a file of which nothing is known, anything may be in it (I-1): pods are only told to be held.
             let reads_all = self.ledger.is_whole();
             let is_whole = reads_all && self.aside.newest.is_empty();
-            let waits = self.leaving.iter().filter(|(_, it)| is_whole || !reads_all && matches!(it, Give::PodGone(..)));
+            let waits = self.leaving.iter().filter(|(_, it)| is_whole || !reads_all && it.is_told_in_doubt());
             let until = waits.map(|(at, _)| *at).min();
             match files.changes(until) {
                 Ok(Some(changes)) => self.take(changes, files.as_of()),
@@ -478,7 +486,7 @@ impl Reader {
         let sink = self.sink.clone();
         let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sink) = &mut *sink else { return take(&mut self.ledger, changes) };
-        let Self { ledger, summary, leaving, grace, orphan_delay, aside, .. } = self;
+        let Self { ledger, summary, leaving, grace, orphan_delay, aside, lost, .. } = self;
         let changes = aside.begin(ledger, changes);
         // Those that vanished are not read any more, wherever they were being read.
         let missed = aside.begin(ledger, missed);
@@ -487,10 +495,11 @@ impl Reader {
         }
         summary.send_if_modified(|summary| {
             let mut changed = false;
+            let was_known = (summary.complete, summary.lost.clone());
             for (changes, believed) in [(changes, now + *grace), (missed, now)] {
                 take(ledger, changes);
                 // Until it is complete the node takes nothing away, and says so.
-                let was_complete = summary.complete;
+                let was_complete = ledger.was_complete();
                 let (gives, settled) = ledger.settle(summary);
                 changed |= settled;
                 // Before anybody sees the summary, so that whoever does finds the node to have what it says.
@@ -504,18 +513,23 @@ impl Reader {
                         }
                         _ => {
                             leaving.retain(|(_, it)| !it.is_undone_by(&give));
-                            sink(give);
+                            // A pod that has not been given since the directory was lost would be gone at once, and is to
+                            // be gone after its delay, or held.
+                            let gone = leaving.iter().filter(|(_, it)| matches!(it, Give::PodGone(..)));
+                            match (&give, gone.map(|(at, _)| *at).max()) {
+                                (Give::Complete(_), Some(last)) if lost.is_some() => leaving.push((last, give)),
+                                _ => pass_on(give, lost, sink),
+                            }
                         }
                     }
                 }
             }
             let reads_all = ledger.is_whole();
             let is_whole = reads_all && aside.newest.is_empty();
-            let is_due = |(at, give): &mut (Instant, Give)| {
-                *at <= now && (is_whole || !reads_all && matches!(give, Give::PodGone(..)))
-            };
+            let is_due =
+                |(at, give): &mut (Instant, Give)| *at <= now && (is_whole || !reads_all && give.is_told_in_doubt());
             for (_, give) in leaving.extract_if(.., is_due) {
-                sink(match give {
+                let give = match give {
                     Give::PodGone(uid, departed) => match ledger.holding(&departed) {
                         Some(holding) => Give::PodHeld(uid, holding),
                         None => Give::PodGone(uid, departed),
@@ -525,8 +539,12 @@ impl Reader {
                         Give::ObjectGone(reference, doubt)
                     }
                     give => give,
-                });
+                };
+                pass_on(give, lost, sink);
             }
+            summary.complete &= lost.is_none();
+            summary.lost.clone_from(lost);
+            changed |= was_known != (summary.complete, summary.lost.clone());
             changed |= ledger.tell_problems(summary);
             // What is being read is not in force, and nothing says why.
             if aside.newest.is_empty() {
@@ -535,6 +553,16 @@ impl Reader {
             changed
         });
     }
+}
+
+/// Gives something to the node, and keeps in mind whether it knows the directory to be lost.
+fn pass_on(give: Give, lost: &mut Option<Arc<str>>, sink: &mut Sink) {
+    match &give {
+        Give::Lost(why) => *lost = Some(why.clone()),
+        Give::Complete(_) => *lost = None,
+        _ => {}
+    }
+    sink(give);
 }
 
 fn choice(grace: Duration) -> Choice {

@@ -30,7 +30,7 @@ use windlass_linux::watched_files::Origin;
 pub(crate) use self::holders::Holders;
 use self::{
     claim::{Claim, Place},
-    file::{End, File, Item, Refused, Value, Version},
+    file::{End, File, Item, Value, Version},
     loss::Cut,
 };
 use crate::{
@@ -58,12 +58,13 @@ pub(crate) enum Give {
     PodHeld(PodUid, Holding),
     /// An object is not in force any more; and why it may be that nobody took it away.
     ObjectGone(Reference, Option<Arc<str>>),
-    /// All there is has been given.
-    Complete,
+    /// All there is has been given, but for what cannot be read, if anything: it may say more. Given again when that is
+    /// another thing.
+    Complete(Option<Arc<str>>),
+    /// The directory itself cannot be read, for this reason. Once it can, all pods are given again, and then `Complete`.
+    Lost(Arc<str>),
     /// Others than before are in force where several files say what something is: to be kept for the next start.
     Holders(Holders),
-    /// Something is there of which nothing is known, after all had been given; or that is over.
-    Doubt(Option<Arc<str>>),
     /// Nobody reads the files any more, because of a defect: nothing that follows is known.
     BrokenOff(Arc<str>),
 }
@@ -94,12 +95,18 @@ pub(crate) struct Departed {
 }
 
 impl Give {
-    /// Whether what is given now is what was thought to be gone.
+    /// Whether it need not wait until something is known of every file: a pod is only held then, and the doubt is told along.
+    pub(crate) fn is_told_in_doubt(&self) -> bool {
+        matches!(self, Self::PodGone(..) | Self::Complete(_))
+    }
+
+    /// Whether what waits to be given is overtaken by what is given now.
     pub(crate) fn is_undone_by(&self, given: &Self) -> bool {
         match (self, given) {
             (Self::PodGone(uid, _), Self::Pod(pod, _)) => pod.metadata.uid.as_deref() == Some(uid.as_str()),
             (Self::PodGone(uid, _), Self::PodHeld(held, _)) => uid == held,
             (Self::ObjectGone(reference, _), Self::Object(object)) => object.reference() == *reference,
+            (Self::Complete(_), Self::Complete(_) | Self::Lost(_)) => true,
             _ => false,
         }
     }
@@ -183,9 +190,12 @@ pub(crate) struct Ledger {
     uid_conflicts: BTreeMap<PodUid, Vec<Problem>>,
     /// Files whose pods are kept open until the node is told of them.
     open: Vec<Arc<Path>>,
+    /// Whether something was known of every file at one moment.
     complete: bool,
-    /// The first file of which nothing is known, once all were; else the first whose newest version is not in force.
-    doubt: Option<Arc<Path>>,
+    /// Why the directory cannot be read, if it cannot.
+    lost: Option<Arc<str>>,
+    /// Whether all was given or the directory is lost, as it was told last.
+    told: Option<Give>,
     /// Whether there are other problems than before.
     problems_changed: bool,
     /// How many versions of files there were, good and bad: what tells earlier from later.
@@ -210,18 +220,12 @@ pub(crate) struct Parser {
 impl Parser {
     /// Reads what is in the file.
     pub(crate) fn read(&self, bytes: &[u8], origin: Origin) -> Parsed {
-        let (version, problems) = file::read(&self.path, self.node.as_deref(), bytes, origin);
-        Parsed { version, problems }
+        file::read(&self.path, self.node.as_deref(), bytes, origin)
     }
 }
 
-/// What was read of a file.
-#[derive(Debug)]
-pub(crate) struct Parsed {
-    /// Nothing if it cannot be used.
-    version: Option<Version>,
-    problems: Vec<Problem>,
-}
+/// What was read of a file, or why it cannot be used.
+pub(crate) type Parsed = Result<Version, Vec<Problem>>;
 
 /// Changes that are being found, in the order in which the node is told.
 #[derive(Default)]
@@ -267,7 +271,8 @@ impl Ledger {
             uid_conflicts: BTreeMap::new(),
             open: Vec::new(),
             complete: false,
-            doubt: None,
+            lost: None,
+            told: None,
             problems_changed: false,
         }
     }
@@ -292,29 +297,27 @@ impl Ledger {
 
     /// This was read of what is in the file now.
     pub(crate) fn parsed(&mut self, path: &Path, parsed: Parsed) {
-        let Parsed { version, problems } = parsed;
-        match version {
-            Some(mut version) => {
+        match parsed {
+            Ok(mut version) => {
                 // To move a file that was refused for what it lacks does not make it whole.
                 let refused = self.refused.iter().filter_map(|it| self.files.get(it)?.refused.as_ref());
-                let is_refused = refused.into_iter().any(|it| it.version.origin.is_of(&version.origin));
+                let is_refused = refused.into_iter().any(|it| it.origin.is_of(&version.origin));
                 version.origin.moved &= !is_refused;
-                self.offer(path, Refused { version, problems });
+                self.offer(path, version);
             }
-            None => _ = self.trouble(path, problems),
+            Err(problems) => _ = self.trouble(path, problems),
         }
     }
 
     /// Takes a version of a file, unless there is something against that.
-    fn offer(&mut self, path: &Path, offered: Refused) {
-        let Refused { version, problems } = offered;
+    fn offer(&mut self, path: &Path, mut version: Version) {
         let lacking = match self.lacking(path, &version) {
             Ok(lacking) => lacking,
             Err(objection) => {
-                let told = problems.iter().cloned().chain([*objection]).collect();
+                let told = version.problems.iter().cloned().chain([*objection]).collect();
                 let path = self.trouble(path, told);
                 if let Some(file) = self.files.get_mut(&path) {
-                    file.refused = Some(Box::new(Refused { version, problems }));
+                    file.refused = Some(Box::new(version));
                     self.refused.insert(path);
                 }
                 return;
@@ -328,7 +331,7 @@ impl Ledger {
             .into();
             self.rewritten.extend(lacking.into_iter().map(|it| (it, text.clone())));
         }
-        let path = self.trouble(path, problems);
+        let path = self.trouble(path, std::mem::take(&mut version.problems));
         if let Some(file) = self.files.get_mut(&path) {
             let before = file.good.replace(version).unwrap_or_default();
             self.open.push(path.clone());
@@ -411,7 +414,7 @@ impl Ledger {
     fn reconsider(&mut self) {
         for path in self.refused.clone() {
             let Some(refused) = self.files.get_mut(&path).and_then(|it| it.refused.take()) else { continue };
-            if self.lacking(&path, &refused.version).is_ok() {
+            if self.lacking(&path, &refused).is_ok() {
                 self.offer(&path, *refused);
             } else if let Some(file) = self.files.get_mut(&path) {
                 file.refused = Some(refused);
@@ -441,6 +444,9 @@ impl Ledger {
             Some(File { good: Some(_), .. }) => "; its last good version stays in force",
             Some(File { good: None, .. }) | None => "",
         };
+        if path.as_os_str().is_empty() {
+            self.lost = Some(why.into());
+        }
         let (shown, message) = (self.shown(path), format!("{why}{kept}"));
         let problem = Problem { severity: Severity::Error, path: shown, line: None, object: None, message };
         self.trouble(path, vec![problem]);
@@ -461,6 +467,9 @@ impl Ledger {
             self.rewritten.extend(good.items.iter().map(|it| (it.key.clone(), text.clone())));
         }
         let Some((path, file)) = self.files.remove_entry(path) else { return };
+        if path.as_os_str().is_empty() {
+            self.lost = None;
+        }
         self.unread.remove(&path);
         self.refused.remove(&path);
         self.unused.remove(&path);
@@ -520,6 +529,11 @@ impl Ledger {
             self.settle_uid(uid, summary, &mut changes);
         }
         self.rewritten.clear();
+        if self.lost.is_none() && matches!(self.told, Some(Give::Lost(_))) {
+            // What is not given again is taken for gone.
+            changes.pods = self.pods.values().map(|it| it.pod.clone()).collect();
+            self.told = None;
+        }
         // Nodes first: the size of a volume in memory follows from what the node allots (P-64). Pods never see less than
         // they name, so objects go last.
         changes.objects.sort_by_key(|it| !matches!(it, Object::Node(_)));
@@ -541,10 +555,7 @@ impl Ledger {
         let held = changes.pods_held.into_iter().filter(|(uid, _)| !self.pods.contains_key(uid));
         gives.extend(held.map(|(uid, holding)| Give::PodHeld(uid, holding)));
         gives.extend(changes.objects_gone.into_iter().map(|(reference, doubt)| Give::ObjectGone(reference, doubt)));
-        if !self.complete && self.unread.is_empty() {
-            self.complete = true;
-            gives.push(Give::Complete);
-        }
+        self.complete |= self.unread.is_empty();
         let holders = self.holders_now();
         if self.holders != holders && self.complete {
             self.holders = holders.clone();
@@ -552,21 +563,33 @@ impl Ledger {
             gives.insert(0, Give::Holders(holders));
         }
         // Last: what was not known before may name what waits to be taken away.
-        let doubt = self.unread.first().or(self.unused.first()).filter(|_| self.complete).cloned();
-        if self.doubt != doubt {
-            let text = |it: &Arc<Path>| {
-                let why = if self.unread.contains(it) { "which cannot be read" } else { "which has an error" };
-                format!("it may be in {}, {why}", self.shown(it)).into()
-            };
-            gives.push(Give::Doubt(doubt.as_ref().map(text)));
-            self.doubt = doubt;
+        let known = match &self.lost {
+            Some(why) => Some(Give::Lost(why.clone())),
+            None => self.complete.then(|| Give::Complete(self.doubt())),
+        };
+        if self.told != known {
+            gives.extend(known.clone());
+            self.told = known;
         }
         let problems_changed = self.tell_problems(summary);
         let changed = problems_changed || !gives.is_empty() || summary.files != self.files.len();
         summary.files = self.files.len();
         summary.objects = self.objects.len();
-        summary.complete = self.complete;
+        summary.complete = self.complete && self.lost.is_none();
+        summary.lost.clone_from(&self.lost);
         (gives, changed)
+    }
+
+    /// The first file of which nothing is known, else the first whose newest version is not in force: what it may say.
+    fn doubt(&self) -> Option<Arc<str>> {
+        let unread = self.unread.first().map(|it| (it, "which cannot be read"));
+        let (path, why) = unread.or_else(|| Some((self.unused.first()?, "which has an error")))?;
+        Some(format!("it may be in {}, {why}", self.shown(path)).into())
+    }
+
+    /// Whether something was known of every file at one moment: until then the node takes nothing away.
+    pub(crate) fn was_complete(&self) -> bool {
+        self.complete
     }
 
     /// Brings the problems in the summary up to date; `true` if they are others.

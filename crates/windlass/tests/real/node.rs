@@ -17,8 +17,10 @@ use windlass::{
     token,
 };
 use windlass_core::{
+    Engine,
     ids::{PodUid, Time},
     reason::Code,
+    recording::{Entry, Replay},
 };
 use windlass_testing::{directory::mounted, process::Process, wait::run};
 
@@ -62,6 +64,7 @@ crate::tests! {
     a_pod_that_goes_as_soon_as_it_comes_leaves_nothing,
     a_pods_directory_stays_if_that_is_wanted_until_it_is_told_to_go,
     a_key_that_cannot_be_seen_is_told,
+    what_was_recorded_is_played_again_to_the_same_end,
 }
 
 pub(crate) fn start(case: &Case) -> Node {
@@ -817,6 +820,44 @@ fn a_pods_directory_stays_if_that_is_wanted_until_it_is_told_to_go(case: &Case) 
     end(node);
     let left: Vec<_> = std::fs::read_dir(case.path("node/pods/a")).unwrap().map(|it| it.unwrap().file_name()).collect();
     assert_eq!(left, ["etc-hosts"]);
+}
+
+/// Two lives in one file, the second of which finds what the first has mounted; no secret is in it (I-12).
+fn what_was_recorded_is_played_again_to_the_same_end(case: &Case) {
+    let file = case.path("events");
+    let builder = || Node::builder(case.path("node")).runtime_directory(case.path("run")).record_events(&file);
+    let volumes = json!([{"name": "secret", "secret": {"secretName": "keys"}}, {"name": "disk", "emptyDir": {}}]);
+    let mut ends = Vec::new();
+    for pods in [["a", "b"], ["b", "c"]] {
+        let node = builder().start().unwrap();
+        node.update_object(secret("hunter2"));
+        let uids = pods.map(|it| node.add_pod(pod(it, &volumes)).unwrap());
+        node.complete();
+        uids.iter().for_each(|it| drop(ready(&node, it)));
+        if !pods.contains(&"a") {
+            run(node.gone(&"a".into())).unwrap();
+        }
+        ends.push(run(node.snapshot()).unwrap());
+        end(node);
+    }
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(!text.contains("hunter2"));
+    let mut replay = Replay::default();
+    let mut played = Vec::new();
+    for line in text.lines().filter(|it| !it.is_empty()) {
+        let entry: Entry = serde_json::from_str(line).unwrap();
+        if matches!(entry, Entry::Began(_)) {
+            played.extend(replay.engine().map(Engine::snapshot));
+        }
+        replay.play(entry).unwrap();
+    }
+    played.extend(replay.engine().map(Engine::snapshot));
+    for (end, played) in ends.iter_mut().zip(&mut played) {
+        // What came later changed nothing.
+        end.now = played.now;
+        assert_eq!(end, played);
+    }
+    assert_eq!(played.len(), 2);
 }
 
 /// P-92, P-112: a mount point for another volume takes the place of a key.

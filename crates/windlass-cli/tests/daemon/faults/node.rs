@@ -9,6 +9,7 @@ use super::{Fault, put, settings, web};
 
 super::faults![
     a_manifest_that_makes_no_sense,
+    a_directory_of_manifests_that_is_away,
     two_objects_of_one_name,
     a_record_that_is_damaged,
     a_directory_of_a_pod_that_holds_more_than_volumes,
@@ -38,6 +39,17 @@ fn a_manifest_that_makes_no_sense(case: &Case, fault: &Fault) {
     daemon.until_logged("broken.yaml");
     is_described(case, fault);
     case.manifest("broken.yaml", &settings(&json!({})).to_string());
+    daemon.until_logged("all manifests are in force");
+    assert!(daemon.stop().success());
+}
+
+fn a_directory_of_manifests_that_is_away(case: &Case, fault: &Fault) {
+    let daemon = case.start();
+    let (manifests, aside) = (case.path("manifests"), case.path("aside"));
+    fs::rename(&manifests, &aside).unwrap();
+    daemon.until_logged("the source is lost");
+    is_described(case, fault);
+    fs::rename(&aside, &manifests).unwrap();
     daemon.until_logged("all manifests are in force");
     assert!(daemon.stop().success());
 }

@@ -83,13 +83,22 @@ impl Case {
             }
             Give::PodHeld(uid, Holding::ConflictOver) => return self.history.push(format!("={uid}: over")),
             Give::Holders(_) => return,
-            // As the engine does it.
-            Give::Doubt(doubt) => {
-                let held = self.held.drain(..).filter(|_| doubt.is_none());
-                return held.for_each(|it| _ = self.world.remove(&it));
-            }
             Give::ObjectGone(reference, _) => (reference.name().to_owned(), false),
-            Give::Complete => ("complete".into(), true),
+            // As the engine does it.
+            Give::Complete(doubt) => {
+                let held = self.held.drain(..).filter(|_| doubt.is_none());
+                held.for_each(|it| _ = self.world.remove(&it));
+                if self.world.contains("complete") {
+                    return;
+                }
+                ("complete".into(), true)
+            }
+            Give::Lost(_) => {
+                if self.world.remove("complete") {
+                    self.history.push("lost".into());
+                }
+                return;
+            }
             Give::BrokenOff(text) => panic!("{text}"),
         };
         self.held.retain(|it| *it != name);
@@ -214,33 +223,91 @@ fn with_a_delay_nothing_goes_before_it_is_over() {
     assert!(!case.history.iter().any(|it| it.starts_with('-')), "{:?}", case.history);
 }
 
-#[test]
-fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// A reader that is told what changed, with an hour of removal delay, and what it gives.
+fn patient_reader() -> (Reader, Receiver<Give>) {
     let (sender, given) = channel();
     let give = move |give| _ = sender.send(give);
-    let grace = Duration::from_secs(60 * 60);
     let sink: SharedSink = Arc::new(Mutex::new(Some(Box::new(give))));
-    let mut reader = Reader {
+    let reader = Reader {
         ledger: Ledger::new(Path::new("/manifests"), None),
         summary: watch::Sender::default(),
         sink: sink.clone(),
-        grace,
-        orphan_delay: grace,
+        grace: HOUR,
+        orphan_delay: HOUR,
         leaving: Vec::new(),
-        aside: Aside::new(WatchedFiles::begin(Path::new("/"), choice(grace)).unwrap().handle(), sink),
+        lost: None,
+        aside: Aside::new(WatchedFiles::begin(Path::new("/"), choice(HOUR)).unwrap().handle(), sink),
     };
-    let content = |path: &str, pods: &[&str]| Change::Content {
+    (reader, given)
+}
+
+fn content(path: &str, pods: &[&str]) -> Change {
+    Change::Content {
         path: path.into(),
         bytes: pods.iter().map(|it| pod(it)).collect::<String>().into_bytes(),
         origin: Origin { moved: true, ..Origin::default() },
+    }
+}
+
+fn gone(path: &str, since: Instant) -> Change {
+    Change::Gone { path: path.into(), since }
+}
+
+/// I-1: a pod whose removal is not believed yet is not gone because the directory was away for a moment.
+#[test]
+fn a_directory_that_was_lost_is_complete_again_after_what_waits_to_go() {
+    let told = |reader: &mut Reader, given: &Receiver<Give>, changes: Vec<Change>| -> Vec<String> {
+        reader.take(changes, SystemTime::now());
+        let told = given.try_iter().map(|it| match it {
+            Give::Pod(pod, _) => format!("+{}", pod.metadata.uid.clone().unwrap()),
+            Give::PodGone(uid, _) => format!("-{uid}"),
+            Give::PodHeld(uid, _) => format!("={uid}"),
+            Give::Complete(doubt) => format!("complete{}", doubt.map(|it| format!(", but {it}")).unwrap_or_default()),
+            Give::Lost(_) => "lost".into(),
+            other => panic!("{other:?}"),
+        });
+        told.collect()
     };
-    let gone = |path: &str, since| Change::Gone { path: path.into(), since };
+    let lost = || Change::Unreadable { path: "".into(), trouble: Trouble::BeingWritten };
+    let an_hour_passes = |reader: &mut Reader| reader.leaving.iter_mut().for_each(|(at, _)| *at = Instant::now());
+    for passes_meanwhile in [false, true] {
+        let (mut reader, given) = patient_reader();
+        let files = vec![content("a.yaml", &["a"]), content("b.yaml", &["b"]), content("c.yaml", &["c"])];
+        assert_eq!(told(&mut reader, &given, files), ["+a", "+b", "+c", "complete"]);
+        let now = Instant::now();
+        assert_eq!(told(&mut reader, &given, vec![gone("b.yaml", now)]), [""; 0]);
+        assert_eq!(told(&mut reader, &given, vec![lost()]), ["lost"]);
+        assert!(reader.summary.borrow().lost.is_some() && !reader.summary.borrow().complete);
+        if passes_meanwhile {
+            an_hour_passes(&mut reader);
+            assert_eq!(told(&mut reader, &given, Vec::new()), ["=b"]);
+            assert_eq!(told(&mut reader, &given, vec![gone("", now)]), ["+a", "+c", "complete"]);
+        } else {
+            assert_eq!(told(&mut reader, &given, vec![gone("", now)]), ["+a", "+c"]);
+            assert!(reader.summary.borrow().lost.is_some(), "as the node knows it");
+            // What it cannot read by now is told with it, and another loss in between takes its place.
+            let broken = || Change::Unreadable { path: "d.yaml".into(), trouble: Trouble::BeingWritten };
+            assert_eq!(told(&mut reader, &given, vec![lost()]), ["lost"]);
+            assert_eq!(told(&mut reader, &given, vec![gone("", now), broken()]), ["+a", "+c"]);
+            an_hour_passes(&mut reader);
+            let doubt = "complete, but it may be in /manifests/d.yaml, which cannot be read";
+            assert_eq!(told(&mut reader, &given, Vec::new()), ["=b", doubt]);
+        }
+        assert!(reader.summary.borrow().lost.is_none() && reader.summary.borrow().complete);
+    }
+}
+
+#[test]
+fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
+    let (mut reader, given) = patient_reader();
     let uids = |gives: Vec<Give>| -> Vec<String> {
         let gone = gives.into_iter().filter_map(|it| if let Give::PodGone(uid, _) = it { Some(uid) } else { None });
         gone.map(|it| it.to_string()).collect()
     };
     let (now, as_of) = (Instant::now(), SystemTime::now());
-    let Some(before) = now.checked_sub(grace) else { return eprintln!("skipped: this machine has just started") };
+    let Some(before) = now.checked_sub(HOUR) else { return eprintln!("skipped: this machine has just started") };
     let files = vec![content("1.yaml", &["a"]), content("2.yaml", &["b"]), content("3.yaml", &["c", "d"])];
     reader.take(files, as_of);
     assert_eq!(uids(given.try_iter().collect()), [""; 0]);
@@ -452,7 +519,7 @@ fn a_directory_that_is_away_takes_nothing_away() {
     write(&aside.join("b.yaml"), &pod("b"));
     fs::rename(&aside, case.path("")).unwrap();
     case.until(&["a", "b", "complete"]);
-    assert_eq!(case.history, ["+a", "+complete", "+b"]);
+    assert_eq!(case.history, ["+a", "+complete", "lost", "+a", "+b", "+complete"]);
 }
 
 /// I-1. As `git clone` makes it: at first it is empty, then one file comes after the other, and it may be killed any time.
@@ -471,7 +538,8 @@ fn a_directory_that_is_cloned_anew_takes_nothing_away_until_all_is_back() {
     case.write("b.yaml", &(pod("b") + &pod("c")));
     case.until(&["a", "b", "c", "complete"]);
     case.summary_until(|it| it.problems.is_empty());
-    assert_eq!(case.history, ["+a", "+b", "+complete", "+c"]);
+    assert_eq!(case.history[..4], ["+a", "+b", "+complete", "lost"]);
+    assert!(!case.history.iter().any(|it| it.starts_with('-')), "{:?}", case.history);
     // Now it is the directory, and what is removed from it is removed.
     fs::remove_file(case.path("a.yaml")).unwrap();
     case.until(&["b", "c", "complete"]);

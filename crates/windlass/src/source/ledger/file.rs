@@ -28,8 +28,9 @@ const MISSPELT_MAX: usize = 100;
 pub(super) struct File {
     /// The last version that could be used.
     pub(super) good: Option<Version>,
-    /// A later one that lacks something of it, which perhaps nobody means.
-    pub(super) refused: Option<Box<Refused>>,
+    /// A later one that lacks something of it, which perhaps nobody means: it does not come into force unless that is found
+    /// elsewhere.
+    pub(super) refused: Option<Box<Version>>,
     /// When the newest version was found not to be usable, if it is not, as the ledger counts.
     pub(super) unused_since: Option<u64>,
     /// What is wrong with the newest version.
@@ -38,7 +39,9 @@ pub(super) struct File {
 
 /// One version of a file.
 #[derive(Debug, Default)]
-pub(super) struct Version {
+pub(crate) struct Version {
+    /// What there is to say of it, though it can be used.
+    pub(super) problems: Vec<Problem>,
     pub(super) items: Vec<Item>,
     /// Pods of other nodes.
     pub(super) elsewhere: Vec<Key>,
@@ -60,13 +63,6 @@ pub(super) struct Misspelt {
     pub(super) line: u64,
     pub(super) field: String,
     pub(super) nearest: String,
-}
-
-/// A version that does not come into force unless what it lacks is found elsewhere.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) version: Version,
-    pub(super) problems: Vec<Problem>,
 }
 
 /// What is known of the end of a file that was written in place.
@@ -204,8 +200,8 @@ impl Value {
     }
 }
 
-/// Reads a file that is called `path`, for this node. Without a version it cannot come into force. Its pods are left open.
-pub(super) fn read(path: &str, node: Option<&str>, bytes: &[u8], origin: Origin) -> (Option<Version>, Vec<Problem>) {
+/// Reads a file that is called `path`, for this node; or says why it cannot come into force. Its pods are left open.
+pub(super) fn read(path: &str, node: Option<&str>, bytes: &[u8], origin: Origin) -> Result<Version, Vec<Problem>> {
     let problem = |severity, line, object, message| {
         let path = path.into();
         Problem { severity, path, line: Some(line), object, message }
@@ -214,7 +210,7 @@ pub(super) fn read(path: &str, node: Option<&str>, bytes: &[u8], origin: Origin)
         Ok(whole) => whole,
         Err(error) => {
             let message = error.problem.to_string();
-            return (None, vec![problem(Severity::Error, error.line, error.kind, message)]);
+            return Err(vec![problem(Severity::Error, error.line, error.kind, message)]);
         }
     };
     let (mut version, mut problems) = (Version { ending, origin, ..Version::default() }, Vec::new());
@@ -266,8 +262,10 @@ pub(super) fn read(path: &str, node: Option<&str>, bytes: &[u8], origin: Origin)
             None => version.items.push(item),
         }
     }
-    let usable = !problems.iter().any(|it| it.severity == Severity::Error);
-    (usable.then_some(version), problems)
+    match problems.iter().any(|it| it.severity == Severity::Error) {
+        true => Err(problems),
+        false => Ok(Version { problems, ..version }),
+    }
 }
 
 /// The first of many findings, errors before warnings.

@@ -85,19 +85,19 @@ impl Case {
                 self.held.insert(uid.to_string(), holding.clone());
                 format!("pod {uid} held: {holding:?}")
             }
-            Give::Doubt(doubt) => {
-                self.doubt = doubt;
-                "doubt".into()
-            }
             Give::Holders(holders) => {
                 self.kept = holders.text();
                 "holders".into()
             }
             Give::BrokenOff(text) => panic!("{text}"),
-            Give::Complete => {
-                assert!(!self.complete, "once");
-                self.complete = true;
-                "complete".into()
+            Give::Complete(doubt) => {
+                let is_news = !std::mem::replace(&mut self.complete, true);
+                self.doubt = doubt;
+                if is_news { "complete".into() } else { "doubt".into() }
+            }
+            Give::Lost(why) => {
+                self.complete = false;
+                format!("lost: {why}")
             }
         }
     }
@@ -700,7 +700,7 @@ fn a_file_that_vanishes_with_an_error_takes_nothing_away_at_once() {
         case.write("g.yaml", &torn);
         case.ledger.gone(Path::new("f.yaml"));
         let (gives, _) = case.ledger.settle(&mut case.summary);
-        let [.., Give::PodGone(_, departed), Give::ObjectGone(_, Some(doubt)), Give::Doubt(None)] = &*gives else {
+        let [.., Give::PodGone(_, departed), Give::ObjectGone(_, Some(doubt)), Give::Complete(None)] = &*gives else {
             panic!("{wrong:?}: {gives:?}")
         };
         assert_eq!(
@@ -954,6 +954,23 @@ fn a_source_is_complete_once_every_file_was_read_or_has_gone() {
     case.write("d.yaml", "kind: [");
     assert!(case.summary.complete, "what comes later takes nothing back");
     assert!(Case::with(&[]).complete, "an empty directory is all there is");
+}
+
+/// I-1: nothing is known of what is in it, and what it has when it is back is all there is.
+#[test]
+fn a_directory_that_cannot_be_read_is_lost_and_gives_everything_again_when_it_is_back() {
+    let mut case = Case::with(&[("a.yaml", &(pod("a", "1", "x") + &map("m", "1"))), ("b.yaml", &pod("b", "2", "x"))]);
+    case.ledger.unreadable(Path::new(""), "it is away");
+    assert_eq!(case.settle(), ["lost: it is away"]);
+    assert_eq!((case.summary.complete, case.summary.lost.as_deref()), (false, Some("it is away")));
+    case.ledger.gone(Path::new(""));
+    case.ledger.content(Path::new("b.yaml"), pod("b", "2", "y").as_bytes(), origin(true));
+    assert_eq!(case.settle(), ["pod 1 = a x", "pod 2 = b y", "complete"]);
+    assert_eq!((case.summary.complete, case.summary.lost.as_deref()), (true, None));
+    // What is below it may be unreadable without that.
+    case.ledger.unreadable(Path::new("c"), "it is away");
+    assert_eq!(case.settle(), [""; 0]);
+    assert_eq!(case.doubt.as_deref(), Some("it may be in /m/c, which cannot be read"));
 }
 
 #[test]

@@ -9,11 +9,9 @@ use windlass_core::{
     reason::{Code, Reason, WaitsOn},
 };
 
-use super::{
-    Drive,
-    provision::{Entry, shown},
-};
+use super::{Entry, shown};
 use crate::{
+    drive::Drive,
     memory::Object,
     node::{ClaimRefusal, Deleted},
     objects::{Kind, Lookup, Reference},
@@ -103,7 +101,7 @@ impl Drive {
     }
 
     /// An attempt of this node to grow a volume came to an end that others should know.
-    pub(super) fn expansion_has_ended(&mut self, volume: &VolumeId, verdict: &Verdict) {
+    pub(in crate::drive) fn expansion_has_ended(&mut self, volume: &VolumeId, verdict: &Verdict) {
         match verdict {
             Verdict::Grown { .. } => {
                 self.provisions.refused_growth.remove(volume);
@@ -143,7 +141,7 @@ impl Drive {
     }
 
     /// Tells the owners of the pods that have a volume that it does not grow (E-306).
-    pub(super) fn tell_of_failed_growth(&self, volume: &VolumeId, text: &str) {
+    pub(in crate::drive) fn tell_of_failed_growth(&self, volume: &VolumeId, text: &str) {
         let name = self.name_of(volume);
         let text: Arc<str> = format!("NodeExpandVolume.NodeExpandVolume failed for volume \"{name}\" : {text}").into();
         for pod in self.wishes.users.get(volume).into_iter().flatten() {
@@ -167,7 +165,7 @@ impl Drive {
         else {
             return Err(ClaimRefusal::Unknown { claim: title() });
         };
-        if !self.provisions.is_complete || self.provisions.is_doubted {
+        if !self.claims_are_known() {
             return Err(ClaimRefusal::SourceIncomplete { claim: title() });
         }
         let volume = noted.volume.as_ref().map(shown);
