@@ -36,6 +36,7 @@ pub mod notice;
 pub mod oddity;
 pub mod reason;
 pub mod snapshot;
+pub mod tally;
 
 mod explain;
 mod view;
