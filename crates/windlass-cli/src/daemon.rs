@@ -100,7 +100,9 @@ impl Daemon {
         }
         // What cannot work is refused before anything is made below the root.
         let port = match config.metrics_address.filter(|_| config.once.is_none()) {
-            Some(address) => Some(TcpListener::bind(address).await.with_context(|| format!("serve metrics at {address}"))?),
+            Some(address) => {
+                Some(TcpListener::bind(address).await.with_context(|| format!("serve metrics at {address}"))?)
+            }
             None => None,
         };
         // At the same time as the disk: each takes a while where there are many pods.
@@ -159,6 +161,9 @@ impl Daemon {
         let (stop, stopped) = watch::channel(false);
         let limits = server::Limits::new(config.connections_max);
         if let Some(listener) = port {
+            if let Ok(address) = listener.local_addr() {
+                tracing::info!("metrics are served at {address}");
+            }
             tokio::spawn(server::serve_metrics(listener, backend.clone(), limits, stopped.clone()));
         }
         let serving = tokio::spawn(server::serve(listener, backend, record.journal.clone(), limits, stopped));

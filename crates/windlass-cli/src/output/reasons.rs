@@ -3,12 +3,7 @@
 use jiff::Timestamp;
 use windlass_api::view::{Awaited, Reason};
 
-use super::{
-    age,
-    lines::Lines,
-    paint::Paint,
-    plain,
-};
+use super::{age, lines::Lines, paint::Paint, plain};
 
 /// How a chain is drawn.
 #[derive(Debug, Clone, Copy)]

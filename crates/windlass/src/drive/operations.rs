@@ -191,6 +191,8 @@ impl Drive {
     }
 
     pub(super) fn operation_ended(&mut self, id: OperationId, ended: Ended) {
+        // One that was quick has begun since the last look.
+        self.take_begun();
         let Some(running) = self.operations.running.remove(&id) else { return };
         self.turn_is_over(id, &running);
         let report = self.report(id, &running, &ended.outcome);

@@ -115,7 +115,9 @@ impl Everything {
                 Some(deepest) if deepest.urgency <= Urgency::Working => self.on_the_way += 1,
                 Some(deepest) => drop(self.reason(deepest).pods.insert(name)),
                 None if well || goes => {}
-                None if output::paint::urgency(&mount.state).is_some_and(|it| it <= Urgency::Working) => self.on_the_way += 1,
+                None if output::paint::urgency(&mount.state).is_some_and(|it| it <= Urgency::Working) => {
+                    self.on_the_way += 1
+                }
                 None => {
                     let cause =
                         self.cause(&mount.state, "the volume is not mounted, and has given no reason yet", "Wait.");
