@@ -89,7 +89,11 @@ impl Metrics {
     /// The table of what is counted as it happens. Counters get `_total` appended.
     fn register(&mut self) {
         let all = &mut self.registry;
-        all.register("storage_operation_duration_seconds", "Storage operation duration", self.storage_operations.clone());
+        all.register(
+            "storage_operation_duration_seconds",
+            "Storage operation duration",
+            self.storage_operations.clone(),
+        );
         all.register(
             "volume_operation_total_seconds",
             "Storage operation end to end duration in seconds",
@@ -168,7 +172,11 @@ impl Metrics {
         let urgencies = Urgency::ALL.iter().zip(totals.tally.urgencies);
         let urgencies = urgencies.map(|(it, count)| (OfUrgency { urgency: it.as_str() }, count));
         all.register("windlass_volumes", "Volumes by how much they need attention", gauges(urgencies));
-        all.register("windlass_operations", "Operations that were given out and have not ended", gauge(totals.operations));
+        all.register(
+            "windlass_operations",
+            "Operations that were given out and have not ended",
+            gauge(totals.operations),
+        );
         all.register("windlass_threads", "Worker threads", gauge(totals.workers.threads));
         let hung: usize = totals.workers.lanes.values().map(|it| it.slow).sum();
         all.register("windlass_hung_workers", "Worker threads whose call does not come back", gauge(hung));

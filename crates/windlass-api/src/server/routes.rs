@@ -177,7 +177,13 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             readyz,
         ),
         Endpoint::get("/version", "version", "Which windlass it is", About("Version"), version),
-        Endpoint::get("/metrics", "metrics", "What is counted, for Prometheus; docs/metrics.md has all of it", Metrics, metrics),
+        Endpoint::get(
+            "/metrics",
+            "metrics",
+            "What is counted, for Prometheus; docs/metrics.md has all of it",
+            Metrics,
+            metrics,
+        ),
         Endpoint::get("/openapi.json", "openapi", "This document", Document, openapi),
     ]
 }
@@ -472,7 +478,7 @@ async fn version(_: Plain) -> Json<view::Version> {
     Json(view::Version { version: env!("CARGO_PKG_VERSION").into(), api_version: view::API_VERSION.into() })
 }
 
-async fn metrics(State(api): State<Api>) -> Result<Response, Status> {
+async fn metrics(_: Plain, State(api): State<Api>) -> Result<Response, Status> {
     let metrics = api.backend.metrics().await?;
     Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], metrics).into_response())
 }
