@@ -21,7 +21,9 @@ pub struct Called<'a> {
 
 /// Is told of calls that have ended, where they end: it must not block. The default is told and does nothing.
 #[derive(Clone, Default)]
-pub struct Observer(Option<Arc<dyn Fn(&Called<'_>) + Send + Sync>>);
+pub struct Observer(Option<Arc<Told>>);
+
+type Told = dyn Fn(&Called<'_>) + Send + Sync;
 
 impl Observer {
     /// Somebody who does this with every call.

@@ -195,20 +195,32 @@ impl Metrics {
                 let labels = OfClaim { namespace: namespace.clone(), persistentvolumeclaim: claim.clone() };
                 Some((labels, value(it)?))
             });
-            all.register(format!("kubelet_volume_stats_{name}"), help, gauges(values));
+            all.register(name, help, gauges(values));
         };
         let known = |it: Option<u64>| Some(it.unwrap_or(0));
-        each("capacity_bytes", "Capacity in bytes of the volume", &|it| known(it.bytes.and_then(|it| it.total)));
-        each("available_bytes", "Number of available bytes in the volume", &|it| {
+        each("kubelet_volume_stats_capacity_bytes", "Capacity in bytes of the volume", &|it| {
+            known(it.bytes.and_then(|it| it.total))
+        });
+        each("kubelet_volume_stats_available_bytes", "Number of available bytes in the volume", &|it| {
             known(it.bytes.and_then(|it| it.available))
         });
-        each("used_bytes", "Number of used bytes in the volume", &|it| known(it.bytes.map(|it| it.used)));
-        each("inodes", "Maximum number of inodes in the volume", &|it| known(it.inodes.and_then(|it| it.total)));
-        each("inodes_free", "Number of free inodes in the volume", &|it| known(it.inodes.and_then(|it| it.available)));
-        each("inodes_used", "Number of used inodes in the volume", &|it| known(it.inodes.map(|it| it.used)));
-        each("health_status_abnormal", "Abnormal volume health status. The count is either 1 or 0", &|it| {
-            it.condition.as_ref().map(|it| it.abnormal.into())
+        each("kubelet_volume_stats_used_bytes", "Number of used bytes in the volume", &|it| {
+            known(it.bytes.map(|it| it.used))
         });
+        each("kubelet_volume_stats_inodes", "Maximum number of inodes in the volume", &|it| {
+            known(it.inodes.and_then(|it| it.total))
+        });
+        each("kubelet_volume_stats_inodes_free", "Number of free inodes in the volume", &|it| {
+            known(it.inodes.and_then(|it| it.available))
+        });
+        each("kubelet_volume_stats_inodes_used", "Number of used inodes in the volume", &|it| {
+            known(it.inodes.map(|it| it.used))
+        });
+        each(
+            "kubelet_volume_stats_health_status_abnormal",
+            "Abnormal volume health status. The count is either 1 or 0",
+            &|it| it.condition.as_ref().map(|it| it.abnormal.into()),
+        );
     }
 
     /// Who is to be told what happens: [`Builder::observe`](crate::node::Builder::observe).
@@ -514,5 +526,145 @@ impl EncodeLabelValue for Status {
             Code::Cancelled => encoder.write_str("Canceled"),
             code => write!(encoder, "{code:?}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::{
+        ids::OperationId,
+        oddity::Oddity,
+        tally::{OfType, Tally},
+    };
+    use windlass_csi::Called;
+    use windlass_linux::workers::Counts;
+
+    use super::*;
+    use crate::plugin::{Condition, Measure};
+
+    fn report(kind: Kind, ending: Ending, took: u64) -> OperationReport {
+        OperationReport {
+            id: OperationId(1),
+            kind,
+            plugin: "kubernetes.io/csi".into(),
+            driver: Some("d.example.com".into()),
+            volume: "volume".into(),
+            mode: Mode::Filesystem,
+            migrated: false,
+            pod: None,
+            ending,
+            queued: Duration::from_secs(1),
+            took: Duration::from_secs(took),
+            wanted: Some(Duration::from_secs(60)),
+        }
+    }
+
+    /// One of everything.
+    fn totals() -> Totals {
+        let of_type = OfType { plugin: "kubernetes.io/secret".into(), driver: None, wanted: 2, mounted: 1 };
+        Totals {
+            tally: Tally { types: vec![of_type], urgencies: [1, 0, 0, 1] },
+            operations: 1,
+            orphans: 1,
+            leftovers: 1,
+            sockets: [("/registry/d.sock".into(), false)].into(),
+            workers: Counts { lanes: BTreeMap::new(), threads: 1, idle: 0, panicked: 0 },
+            messages: [("pod given", 1)].into(),
+            oddities: vec![(Oddity::UnknownPod, 1)],
+        }
+    }
+
+    /// One of everything has been counted.
+    fn metrics() -> Metrics {
+        let metrics = Metrics::new();
+        metrics.observe(&Observed::OperationEnded(&report(Kind::Publish, Ending::Done, 1)));
+        let driver = "d.example.com".into();
+        let (method, took) = ("/csi.v1.Node/NodePublishVolume", Duration::from_millis(3));
+        metrics.observe(&Observed::DriverCalled(&Called { driver: &driver, method, code: Code::Cancelled, took }));
+        metrics.observe(&Observed::Measured { source: "du", took });
+        metrics.observe(&Observed::DiskRead { found: 3, unreadable: 1 });
+        let bytes = Some(Measure { total: Some(9), available: None, used: 4 });
+        let condition = Some(Condition { abnormal: true, message: String::new() });
+        let statistics = Statistics { bytes, inodes: None, condition };
+        metrics.set_claims([(("default".into(), "data".into()), statistics)].into());
+        metrics
+    }
+
+    #[test]
+    fn every_metric_has_its_name_and_type_and_is_documented() {
+        let text = metrics().text(&totals());
+        let types: Vec<&str> = text.lines().filter_map(|it| it.strip_prefix("# TYPE ")).collect();
+        insta::assert_snapshot!(types.join("\n"), @r"
+        storage_operation_duration_seconds histogram
+        volume_operation_total_seconds histogram
+        csi_operations_seconds histogram
+        kubelet_volume_metric_collection_duration_seconds histogram
+        reconstruct_volume_operations_total counter
+        reconstruct_volume_operations_errors_total counter
+        force_cleaned_failed_volume_operations_total counter
+        force_cleaned_failed_volume_operation_errors_total counter
+        windlass_operation_duration_seconds histogram
+        windlass_operation_queued_seconds histogram
+        volume_manager_total_volumes gauge
+        plugin_manager_total_plugins gauge
+        kubelet_orphan_pod_cleaned_volumes gauge
+        kubelet_orphan_pod_cleaned_volumes_errors gauge
+        kubelet_volume_stats_capacity_bytes gauge
+        kubelet_volume_stats_available_bytes gauge
+        kubelet_volume_stats_used_bytes gauge
+        kubelet_volume_stats_inodes gauge
+        kubelet_volume_stats_inodes_free gauge
+        kubelet_volume_stats_inodes_used gauge
+        kubelet_volume_stats_health_status_abnormal gauge
+        windlass_volumes gauge
+        windlass_operations gauge
+        windlass_threads gauge
+        windlass_hung_workers gauge
+        windlass_messages_total counter
+        windlass_oddities_total counter
+        ");
+        let documented = include_str!("../../../docs/metrics.md");
+        for name in types.iter().filter_map(|it| it.split(' ').next()) {
+            assert!(documented.contains(&format!("`{name}`")), "docs/metrics.md does not have {name}");
+        }
+    }
+
+    #[test]
+    fn values_have_the_labels_of_the_kubelet() {
+        let text = metrics().text(&totals());
+        for line in [
+            r#"volume_manager_total_volumes{plugin_name="kubernetes.io/secret",state="actual_state_of_world"} 1"#,
+            r#"plugin_manager_total_plugins{socket_path="/registry/d.sock",state="desired_state_of_world"} 1"#,
+            r#"kubelet_volume_stats_available_bytes{namespace="default",persistentvolumeclaim="data"} 0"#,
+            r#"kubelet_volume_stats_health_status_abnormal{namespace="default",persistentvolumeclaim="data"} 1"#,
+            r#"csi_operations_seconds_count{driver_name="d.example.com",method_name="/csi.v1.Node/NodePublishVolume",grpc_status_code="Canceled",migrated="false"} 1"#,
+            r#"volume_operation_total_seconds_sum{plugin_name="kubernetes.io/csi:d.example.com",operation_name="overall_volume_mount"} 60.0"#,
+            "reconstruct_volume_operations_errors_total 1",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains(r#"socket_path="/registry/d.sock",state="actual_state_of_world""#), "it was refused");
+    }
+
+    #[test]
+    fn the_time_that_a_volume_took_to_stage_counts_for_its_first_mount() {
+        let metrics = Metrics::new();
+        for (kind, ending, took) in [
+            (Kind::Stage, Ending::Unknown, 100),
+            (Kind::Stage, Ending::Done, 10),
+            (Kind::Publish, Ending::Done, 1),
+            (Kind::Publish, Ending::Done, 1),
+        ] {
+            metrics.observe(&Observed::OperationEnded(&report(kind, ending, took)));
+        }
+        let text = metrics.text(&totals());
+        let sum = |status: &str| {
+            let line = text.lines().find(|it| {
+                it.starts_with("storage_operation_duration_seconds_sum") && it.contains(&format!("status=\"{status}\""))
+            });
+            line.and_then(|it| it.rsplit(' ').next()).map(str::to_owned)
+        };
+        assert_eq!(sum("success").as_deref(), Some("15.0"), "11 s to stage, and twice 2 s to publish");
+        assert_eq!(sum("fail-unknown").as_deref(), Some("101.0"), "a stage that fails is a mount that fails");
     }
 }

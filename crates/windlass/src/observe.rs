@@ -89,7 +89,9 @@ pub enum Ending {
 
 /// Who is told; by default nobody.
 #[derive(Clone, Default)]
-pub struct Observer(Option<Arc<dyn Fn(&Observed<'_>) + Send + Sync>>);
+pub struct Observer(Option<Arc<Told>>);
+
+type Told = dyn Fn(&Observed<'_>) + Send + Sync;
 
 impl Observer {
     /// Somebody who does this with all that happens.
