@@ -44,7 +44,7 @@ pictures: setup-build ## Draw the pictures of the README anew from what the demo
 	@scripts/picture.py $(TARGET)/debug/windlass docs/pictures
 
 .PHONY: test
-test: setup-check format-check lint doc unit api golden golden-csi containers sanity package simulate deny ## Run every check: format, lints, docs, tests, API, golden cases, drivers' calls, containers, CSI driver, package, simulation, dependencies (SEEDS=n)
+test: setup-check format-check lint doc unit api metrics golden golden-csi containers sanity package simulate deny ## Run every check: format, lints, docs, tests, API, metrics, golden cases, drivers' calls, containers, CSI driver, package, simulation, dependencies (SEEDS=n)
 	@echo '==> all passed'
 
 .PHONY: sim
@@ -90,6 +90,11 @@ api: setup-check ## Test the API against its contract with made-up requests
 	@echo '==> api'
 	@$(BUILD)
 	@tests/api/run.sh $(TARGET)/debug/windlass
+
+.PHONY: metrics
+metrics: setup-check ## Compare what is counted with what the kubelet counts, as root
+	@echo '==> metrics'
+	@tests/metrics/run.sh $(abspath $(KUBELET))
 
 .PHONY: openapi
 openapi: setup-build ## Write docs/openapi.json anew from the types of the API

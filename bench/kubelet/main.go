@@ -2,6 +2,7 @@
 // benchmark: a command a line on standard input, an answer a line on standard output, as bench/src/protocol.rs says.
 //
 //	kubelet --root DIR [--csi-volumes FILE]
+//	kubelet --root DIR --scrape FILE
 //	kubelet --version
 //
 // Objects are served from memory and nothing but volumes is done, so a comparison favors it.
@@ -56,13 +57,18 @@ func init() {
 func main() {
 	root := flag.String("root", "", "the directory of everything that it makes")
 	volumes := flag.String("csi-volumes", "", "have the volumes of a CSI driver that this file tells of, and pods of one of them each")
+	scraped := flag.String("scrape", "", "bring up and take away the pods of this file, an object a line, and print what is counted")
 	version := flag.Bool("version", false, "print the versions and exit")
 	flag.Parse()
 	if *version {
 		fmt.Println(versions())
 		return
 	}
-	if err := serve(*root, *volumes); err != nil {
+	run := func() error { return serve(*root, *volumes) }
+	if *scraped != "" {
+		run = func() error { return scrape(context.Background(), *root, *scraped) }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "kubelet:", err)
 		os.Exit(1)
 	}

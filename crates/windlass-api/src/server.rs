@@ -19,6 +19,6 @@ mod stall;
 mod watch;
 
 pub use backend::{Backend, Changes, Pods, Readiness, Touched};
-pub use connections::{Limits, serve};
+pub use connections::{Limits, serve, serve_metrics};
 pub use journal::Journal;
 pub use socket::{Error, SocketFile, bind, check, make_directory};

@@ -200,6 +200,21 @@ pub struct PodStatus {
     pub volumes: Vec<MountStatus>,
 }
 
+/// How much a reason needs somebody's attention.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
+pub enum Urgency {
+    /// It is as it should be.
+    Settled,
+    /// It is being done, or its turn comes by itself.
+    Working,
+    /// It waits for something that has to happen first, and that is nobody's fault.
+    Waiting,
+    /// It fails, or needs a person.
+    Trouble,
+}
+
 /// How far a pod's life has gone, as far as its volumes care.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -268,6 +283,8 @@ pub struct Reason {
     /// A code of `docs/reasons.md`.
     #[cfg_attr(test, schemars(with = "crate::openapi::Code"))]
     pub code: String,
+    /// How much it needs somebody's attention.
+    pub urgency: Urgency,
     /// The reason in words.
     pub message: String,
     /// What a person can do.

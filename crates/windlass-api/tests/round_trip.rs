@@ -117,6 +117,10 @@ impl Backend for Fake {
         Ok(Readiness::NotReady { why: "the list is not complete".into() })
     }
 
+    async fn metrics(&self) -> Result<String, Status> {
+        Ok(String::new())
+    }
+
     fn changes(&self) -> Box<dyn Changes> {
         Box::new(Heard(self.touched.subscribe()))
     }

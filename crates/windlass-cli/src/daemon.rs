@@ -20,6 +20,7 @@ use anyhow::Context;
 use config::{Config, Settings, Tokens};
 use sd_notify::NotifyState;
 use tokio::{
+    net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
 };
@@ -27,7 +28,8 @@ use windlass::{
     Node,
     backend::{About, NodeBackend, Recorder},
     csi::DriverSettings,
-    node::Builder,
+    metrics::Metrics,
+    node::{Builder, Observer},
     source::directory::{self, Directory},
     token::{LocalIssuer, Program},
 };
@@ -96,17 +98,26 @@ impl Daemon {
             // Before the node keeps something of its own there, in a directory that nobody else can enter.
             server::make_directory(&config.socket)?;
         }
+        // What cannot work is refused before anything is made below the root.
+        let port = match config.metrics_address.filter(|_| config.once.is_none()) {
+            Some(address) => {
+                Some(TcpListener::bind(address).await.with_context(|| format!("serve metrics at {address}"))?)
+            }
+            None => None,
+        };
         // At the same time as the disk: each takes a while where there are many pods.
         let manifests = self.read_manifests()?;
         let daemon = self.clone();
-        // What cannot work is refused before anything is made below the root.
+        let metrics = Arc::new(Metrics::new());
+        let counting = metrics.observer();
+        // The same holds for the socket.
         let checked = move || {
             if daemon.config.once.is_none() {
                 server::check(&daemon.config.socket, daemon.config.socket_group.as_deref()).map_err(unusable)?;
             }
             let manifests = &daemon.config.manifests;
             fs::read_dir(manifests).with_context(|| format!("read manifests in {}", manifests.display()))?;
-            daemon.start()
+            daemon.start(counting)
         };
         let Some(node) = signals.unless(checked).await else { return Ok(ExitCode::SUCCESS) };
         let node = node?;
@@ -129,7 +140,7 @@ impl Daemon {
             return Ok(ExitCode::SUCCESS);
         };
         let source = source?;
-        let backend = NodeBackend::new(node.clone(), record.clone(), about);
+        let backend = NodeBackend::new(node.clone(), record.clone(), about).with_metrics(metrics);
         let backend = Arc::new(backend.with_manifests(&config.manifests, source.summary()));
         let served = Served { node, source };
         self.greet();
@@ -149,6 +160,12 @@ impl Daemon {
         drop(once);
         let (stop, stopped) = watch::channel(false);
         let limits = server::Limits::new(config.connections_max);
+        if let Some(listener) = port {
+            if let Ok(address) = listener.local_addr() {
+                tracing::info!("metrics are served at {address}");
+            }
+            tokio::spawn(server::serve_metrics(listener, backend.clone(), limits, stopped.clone()));
+        }
         let serving = tokio::spawn(server::serve(listener, backend, record.journal.clone(), limits, stopped));
         tokio::spawn(service::keep_watchdog(served.node.clone()));
         service::tell(&[NotifyState::Ready, NotifyState::Status("following the manifests")]);
@@ -193,7 +210,7 @@ impl Daemon {
         thread.spawn(move || Directory::read(&manifests, &node_name, source)).context("start a thread")
     }
 
-    fn start(&self) -> anyhow::Result<Node> {
+    fn start(&self, observer: Observer) -> anyhow::Result<Node> {
         let config = &self.config;
         let limits = Limits { threads_max: config.threads_max, ..Limits::default() };
         let builder = Node::builder(&config.root)
@@ -207,6 +224,7 @@ impl Daemon {
             .delete_delay(config.delete_delay)
             .default_service_account("default")
             .give_memory_back()
+            .observe(observer)
             .limits(limits);
         let with_driver =
             |builder: Builder, (name, settings): (&String, &DriverSettings)| builder.driver(name, settings.clone());

@@ -9,6 +9,7 @@ use crate::{
     spec::{Access, VolumeSpec},
     step::Step,
     table::{Key, Named},
+    tally::Share,
 };
 use alloc::{boxed::Box, sync::Arc};
 use smallvec::SmallVec;
@@ -40,6 +41,8 @@ pub(crate) struct Volume {
     pub(crate) parked: bool,
     /// Whether it is only a directory without a readable record (E-199).
     pub(crate) unreadable: bool,
+    /// What it adds to the counts, once it has been counted.
+    pub(crate) share: Option<Share>,
 }
 
 /// Whether a volume may be asked to grow.
@@ -60,6 +63,8 @@ pub(crate) struct Mount {
     pub(crate) pod: PodKey,
     /// How the pod uses it; `None` if the pod does not name it.
     pub(crate) used: Option<Used>,
+    /// Since when the pod wants it as it does now.
+    pub(crate) used_since: Time,
     /// It was found at start, no record says that it was being taken away, and the pod has not named it since.
     pub(crate) unclaimed: bool,
     pub(crate) step: Step<Published>,
@@ -137,6 +142,7 @@ impl Volume {
             wake_at: None,
             parked: false,
             unreadable: false,
+            share: None,
         }
     }
 
@@ -205,6 +211,7 @@ impl Mount {
         Self {
             pod,
             used: None,
+            used_since: now,
             unclaimed: false,
             step: Step::Absent,
             refreshing: None,

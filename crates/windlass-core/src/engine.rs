@@ -10,6 +10,7 @@ use crate::{
     operation::{Action, Earlier, Operation},
     plan::{Plan, Rest, plan},
     table::Table,
+    tally::Tally,
     titles::Titles,
     world::{Source, Start, World},
 };
@@ -94,6 +95,7 @@ pub struct Engine {
     pub(crate) operations: VecDeque<Operation>,
     pub(crate) notices: VecDeque<Notice>,
     pub(crate) oddities: Oddities,
+    pub(crate) tally: Tally,
 }
 
 /// What happens when a moment comes.
@@ -141,6 +143,7 @@ impl Engine {
             operations: VecDeque::new(),
             notices: VecDeque::new(),
             oddities: Oddities::default(),
+            tally: Tally::default(),
         }
     }
 
@@ -219,6 +222,11 @@ impl Engine {
         self.oddities.next()
     }
 
+    /// How often each kind of nonsense was told.
+    pub fn oddity_counts(&self) -> impl Iterator<Item = (Oddity, u64)> {
+        self.oddities.counts()
+    }
+
     pub(crate) fn odd(&mut self, oddity: Oddity, text: String) {
         self.oddities.note(oddity, text);
     }
@@ -288,6 +296,7 @@ impl Engine {
         };
         self.settle(key, &rest);
         self.drop_idle_mounts(key);
+        self.count(key);
         let volume = &self.volumes[key];
         if volume.mounts.is_empty() && !volume.may_be_here() && volume.operation().is_none() {
             self.drop_volume(key);
@@ -425,6 +434,7 @@ impl Engine {
     }
 
     fn drop_volume(&mut self, key: VolumeKey) {
+        self.discount(key);
         self.set_parked(key, false);
         self.clear_backoff(key, None);
         if self.volumes[key].in_use_since.is_some() {

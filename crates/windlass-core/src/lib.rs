@@ -37,6 +37,7 @@ pub mod oddity;
 pub mod reason;
 pub mod recording;
 pub mod snapshot;
+pub mod tally;
 
 mod explain;
 mod view;

@@ -217,6 +217,7 @@ impl Engine {
         mount.unclaimed &= used.is_none();
         if mount.used != used {
             mount.used = used;
+            mount.used_since = self.world.now;
             self.clear_backoff(key, Some(pod));
         }
         self.touch(key);
@@ -335,6 +336,7 @@ impl Engine {
         }
         let moves = !same_place_as(&volume.spec, spec);
         self.set_parked(key, false);
+        self.discount(key);
         let volume = &mut self.volumes[key];
         volume.size_bytes = spec.size.known(volume.size_bytes, spec.capabilities.expand);
         if let Growth::Infeasible { to_bytes } = volume.growth

@@ -67,6 +67,9 @@ pub enum Urgency {
 }
 
 impl Urgency {
+    /// All of them, from none to most.
+    pub const ALL: &[Self] = &[Self::Settled, Self::Working, Self::Waiting, Self::Trouble];
+
     /// The stable name.
     pub fn as_str(self) -> &'static str {
         match self {

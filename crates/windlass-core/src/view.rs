@@ -5,7 +5,7 @@ use crate::{
     desired::NamedVolume,
     engine::Engine,
     explain::Explainer,
-    ids::{DriverName, OuterName, PodUid, SourceName, VolumeId},
+    ids::{DriverName, OuterName, PodUid, SourceName, Time, VolumeId},
     operation::Kind,
     reason::{Code, Reason},
     snapshot::{
@@ -92,6 +92,12 @@ impl Engine {
     /// The driver that a volume is of; `None` if it is of none, or not here.
     pub fn driver_of(&self, id: &VolumeId) -> Option<&DriverName> {
         self.volumes[self.volumes.find(id.as_str())?].spec.driver.as_ref()
+    }
+
+    /// Since when a pod wants a volume as it does now; `None` if it has no mount of it.
+    pub fn wanted_since(&self, volume: &VolumeId, pod: &PodUid) -> Option<Time> {
+        let volume = &self.volumes[self.volumes.find(volume.as_str())?];
+        Some(volume.mount(self.world.pod(pod)?)?.used_since)
     }
 
     /// The volumes that are of a driver, each with its driver, in no particular order.

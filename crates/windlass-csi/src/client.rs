@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tonic::Code;
 
 use crate::call::{self, Failure};
 use crate::capabilities::{ControllerCapabilities, NodeCapabilities, PluginCapabilities};
 use crate::connection::{Connection, Target};
+use crate::observer::{Called, Observer};
 use crate::shared_answer::SharedAnswer;
 use crate::text::{self, Secrets};
 use crate::{CallError, End};
@@ -53,6 +55,7 @@ struct Inner {
     name: Arc<str>,
     endpoint: PathBuf,
     limits: Limits,
+    observer: Observer,
     connection: Arc<Connection>,
     node: SharedAnswer<NodeCapabilities, CallError>,
     controller: SharedAnswer<ControllerCapabilities, CallError>,
@@ -68,12 +71,23 @@ impl fmt::Debug for Driver {
 impl Driver {
     /// A driver of this name that serves at this socket. Nothing is connected to yet.
     pub fn new(name: impl Into<Arc<str>>, endpoint: impl Into<PathBuf>, limits: Limits) -> Self {
+        Self::observed(name, endpoint, limits, Observer::default())
+    }
+
+    /// The same, and somebody is told of every call.
+    pub fn observed(
+        name: impl Into<Arc<str>>,
+        endpoint: impl Into<PathBuf>,
+        limits: Limits,
+        observer: Observer,
+    ) -> Self {
         let endpoint = endpoint.into();
         Self(Arc::new(Inner {
             name: name.into(),
             connection: Arc::new(Connection::new(Target::Path(endpoint.clone()), limits.connect)),
             endpoint,
             limits,
+            observer,
             node: SharedAnswer::new(),
             controller: SharedAnswer::new(),
             plugin: SharedAnswer::new(),
@@ -103,7 +117,8 @@ impl Driver {
 
     /// Asks whoever serves at the same place now: another driver as far as answers go, that is asked anew for everything.
     pub async fn asked_anew(&self) -> Result<(Self, NodeInfo, NodeCapabilities), CallError> {
-        let driver = Self::new(self.0.name.clone(), self.0.endpoint.clone(), self.0.limits);
+        let Inner { name, endpoint, limits, observer, .. } = &*self.0;
+        let driver = Self::observed(name.clone(), endpoint.clone(), *limits, observer.clone());
         let info = driver.node_info().await?;
         let capabilities = driver.node_capabilities().await?;
         Ok((driver, info, capabilities))
@@ -120,9 +135,11 @@ impl Driver {
         Q: prost::Message + 'static,
         A: prost::Message + Default + 'static,
     {
-        call::unary(&self.0.connection, path, request, deadline, self.0.limits.message_bytes)
-            .await
-            .map_err(|failure| self.error(path, failure, secrets))
+        let began = Instant::now();
+        let answer = call::unary(&self.0.connection, path, request, deadline, self.0.limits.message_bytes).await;
+        let code = answer.as_ref().map_or_else(|failure| failure.code, |_| Code::Ok);
+        self.0.observer.tell(&Called { driver: &self.0.name, method: path, code, took: began.elapsed() });
+        answer.map_err(|failure| self.error(path, failure, secrets))
     }
 
     /// A call that carries no secrets and changes nothing.

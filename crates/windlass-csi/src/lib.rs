@@ -38,6 +38,7 @@ mod capabilities;
 mod client;
 mod endpoint;
 mod name;
+mod observer;
 mod shared_answer;
 
 pub mod registration;
@@ -53,6 +54,7 @@ pub use client::{Driver, Limits, NodeInfo, PluginInfo};
 pub use endpoint::Endpoint;
 pub use error::{CallError, End};
 pub use name::{NameError, check_name, registration_socket};
+pub use observer::{Called, Observer};
 #[cfg(feature = "server")]
 pub use socket::{Socket, SocketError, SocketFile};
 pub use tonic::Code;

@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::{Driver, Limits, NodeCapabilities, NodeInfo};
+use crate::{Driver, Limits, NodeCapabilities, NodeInfo, Observer};
 use introduction::Introduced;
 use ledger::Ledger;
 use tree::Tree;
@@ -32,7 +32,7 @@ use tree::Tree;
 const NEWS_MAX: usize = 64;
 
 /// How registrations are to be watched for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The directory in which sockets appear. Made, for its owner and group alone, if it is not there.
     pub directory: PathBuf,
@@ -44,6 +44,8 @@ pub struct Settings {
     pub back_off_max: Duration,
     /// How long a driver stays registered when its socket is gone, so that one which is only made anew is never away (W-11).
     pub grace: Duration,
+    /// Who is told of the calls of drivers, also of those that are made before a driver is registered.
+    pub observer: Observer,
 }
 
 impl Settings {
@@ -55,6 +57,7 @@ impl Settings {
             back_off: Duration::from_millis(500),
             back_off_max: Duration::from_secs(122),
             grace: Duration::from_millis(500),
+            observer: Observer::default(),
         }
     }
 }
@@ -88,6 +91,11 @@ pub enum News {
         name: Option<Arc<str>>,
         /// Why.
         text: String,
+    },
+    /// A socket that was refused is not there any more.
+    Vanished {
+        /// Where it was.
+        socket: PathBuf,
     },
 }
 

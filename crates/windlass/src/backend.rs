@@ -21,6 +21,7 @@
 //! ```
 
 mod changes;
+mod scrape;
 mod statistics;
 
 use std::{
@@ -37,10 +38,13 @@ use windlass_core::ids::PodUid;
 
 use crate::{
     Node,
+    metrics::Metrics,
     node::{Change, Changes, ClaimRefusal, DeleteError, Deleted, Ended},
     source::directory::Summary,
     view::{self, Condition, Counts, Metadata, NodeStatus, Object, RetryStatus, Severity, Status, containers},
 };
+
+use scrape::Scrape;
 
 /// Why it is not known what was on disk, as a word and for people.
 const NOT_SYNCED: (&str, &str) = ("DiskNotRead", "The disk has not been read to the end.");
@@ -64,6 +68,7 @@ pub struct NodeBackend {
     manifests: Option<Manifests>,
     record: Arc<Record>,
     about: About,
+    scrape: Option<Scrape>,
 }
 
 /// A directory of manifests, and what it gives at the moment.
@@ -203,7 +208,7 @@ impl Transitions {
 impl NodeBackend {
     /// Of this node, with what is recorded of it.
     pub fn new(node: Node, record: Arc<Record>, about: About) -> Self {
-        Self { node, manifests: None, record, about }
+        Self { node, manifests: None, record, about, scrape: None }
     }
 
     /// Whose pods come from this directory, which gives what this summary says
@@ -211,6 +216,13 @@ impl NodeBackend {
     #[must_use]
     pub fn with_manifests(mut self, path: impl Into<PathBuf>, summary: watch::Receiver<Summary>) -> Self {
         self.manifests = Some(Manifests { path: path.into(), summary });
+        self
+    }
+
+    /// Which has been counted from its start on ([`Builder::observe`](crate::node::Builder::observe)).
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
+        self.scrape = Some(Scrape::new(metrics));
         self
     }
 
@@ -431,6 +443,13 @@ impl Backend for NodeBackend {
             Some((false, reason, message)) => Readiness::NotReady { why: format!("{reason}: {message}") },
             Some((true, ..)) | None => Readiness::Ready,
         })
+    }
+
+    async fn metrics(&self) -> Result<String, Status> {
+        match &self.scrape {
+            Some(scrape) => Ok(scrape.text(&self.node).await?),
+            None => Err(Status::not_found("nothing is counted on this node")),
+        }
     }
 
     fn changes(&self) -> Box<dyn server::Changes> {

@@ -19,7 +19,10 @@ use tokio::{net::UnixStream, runtime, sync::watch, task::AbortHandle};
 use windlass_core::{ids::VolumeId, operation::Cause};
 use windlass_csi::{CallError, Driver, End, Endpoint, Limits, NodeCapabilities, NodeInfo, registration};
 
-use crate::plugin::Failure;
+use crate::{
+    observe::{Observed, Observer},
+    plugin::Failure,
+};
 
 /// How long a call may take, if nobody says otherwise (C-46).
 pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(120);
@@ -64,6 +67,10 @@ pub struct Drivers {
     calls: Option<Calls>,
     registered: RwLock<BTreeMap<String, Registered>>,
     settings: Settings,
+    /// Who is told of every call.
+    observer: windlass_csi::Observer,
+    /// Where drivers register, and whether one has.
+    sockets: Mutex<BTreeMap<PathBuf, bool>>,
     /// How controller services are called.
     controllers: RwLock<BTreeMap<String, Driver>>,
     /// What drivers handed over when this node attached volumes of theirs. The records have it too.
@@ -135,15 +142,17 @@ pub(crate) enum News {
 impl Drivers {
     /// None, ever: for a node that is not asked to look for any.
     pub fn none() -> Arc<Self> {
-        Arc::new(Self::new(None, Settings::default()))
+        Arc::new(Self::new(None, Settings::default(), windlass_csi::Observer::default()))
     }
 
-    fn new(calls: Option<Calls>, settings: Settings) -> Self {
+    fn new(calls: Option<Calls>, settings: Settings, observer: windlass_csi::Observer) -> Self {
         let registered = RwLock::default();
         let drivers = Self {
             calls,
             registered,
             settings,
+            observer,
+            sockets: Mutex::default(),
             controllers: RwLock::default(),
             attached: Mutex::default(),
             watches: Mutex::default(),
@@ -159,16 +168,24 @@ impl Drivers {
     /// Whoever serves there now is asked anew what it can do.
     fn meet_controller(&self, name: &str) {
         if let Some(endpoint) = self.settings.drivers.get(name).and_then(|it| it.controller.as_ref()) {
-            let driver = Driver::new(name, endpoint, Limits::default());
+            let driver = Driver::observed(name, endpoint, Limits::default(), self.observer.clone());
             self.controllers.write().unwrap_or_else(PoisonError::into_inner).insert(name.into(), driver);
         }
     }
 
     /// Looks for drivers from now on, and tells what becomes of them.
-    pub(crate) fn begin(settings: Settings, tell: impl Fn(News) + Send + Sync + 'static) -> io::Result<Arc<Self>> {
-        let Some(registry) = &settings.registry else { return Ok(Arc::new(Self::new(None, settings))) };
+    pub(crate) fn begin(
+        settings: Settings,
+        observer: &Observer,
+        tell: impl Fn(News) + Send + Sync + 'static,
+    ) -> io::Result<Arc<Self>> {
+        let observer = {
+            let observer = observer.clone();
+            windlass_csi::Observer::new(move |called| observer.tell(&Observed::DriverCalled(called)))
+        };
+        let Some(registry) = &settings.registry else { return Ok(Arc::new(Self::new(None, settings, observer))) };
         let (stop, mut stopped) = watch::channel(());
-        let registry = registration::Settings::new(registry);
+        let registry = registration::Settings { observer: observer.clone(), ..registration::Settings::new(registry) };
         // All of it happens on a thread of its own: whoever calls this may be within a runtime, where nothing may block.
         let (begun, beginning) = std::sync::mpsc::sync_channel(1);
         let run = move || {
@@ -186,7 +203,7 @@ impl Drivers {
         std::thread::Builder::new().name("windlass-csi".into()).spawn(run)?;
         let (runtime, mut news) = beginning.recv().map_err(io::Error::other)??;
         let calls = Some(Calls { runtime: runtime.clone(), _stop: stop });
-        let drivers = Arc::new(Self::new(calls, settings));
+        let drivers = Arc::new(Self::new(calls, settings, observer));
         let _ = drivers.tell.set(Box::new(tell));
         let known = Arc::downgrade(&drivers);
         runtime.spawn(async move {
@@ -204,8 +221,10 @@ impl Drivers {
 
     fn take_in(&self, news: registration::News) -> Option<News> {
         let mut registered = self.registered.write().unwrap_or_else(PoisonError::into_inner);
+        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         Some(match news {
-            registration::News::Registered { driver, info, capabilities, .. } => {
+            registration::News::Registered { driver, info, capabilities, socket } => {
+                sockets.insert(socket, true);
                 let name: Arc<str> = driver.name().into();
                 self.meet_controller(&name);
                 let (since, topology) = (SystemTime::now(), info.topology.clone());
@@ -213,12 +232,19 @@ impl Drivers {
                     .insert(name.to_string(), Registered { driver, capabilities, info, since, unreachable: None });
                 News::Registered { name, capabilities, topology }
             }
-            registration::News::Unregistered { name, .. } => {
+            registration::News::Unregistered { name, socket } => {
+                sockets.remove(&socket);
                 registered.remove(&*name)?;
                 News::Unregistered { name }
             }
             registration::News::Refused { socket, text, .. } => {
-                News::Refused { text: format!("{}: {text}", socket.display()).into() }
+                let text = format!("{}: {text}", socket.display()).into();
+                sockets.entry(socket).or_insert(false);
+                News::Refused { text }
+            }
+            registration::News::Vanished { socket } => {
+                sockets.remove(&socket);
+                return None;
             }
         })
     }
@@ -327,6 +353,11 @@ impl Drivers {
         if has_changed { Refreshed::Changed } else { Refreshed::Same }
     }
 
+    /// Where drivers register, and whether one has.
+    pub(crate) fn sockets(&self) -> BTreeMap<PathBuf, bool> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// All that are registered, by name.
     pub fn all(&self) -> Vec<Registered> {
         self.registered.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
@@ -414,7 +445,7 @@ mod tests {
     fn a_controller_is_not_called_where_nobody_looks_for_drivers() {
         let settings = DriverSettings { controller: Some("/run/d/csi.sock".into()), ..DriverSettings::default() };
         let settings = Settings { drivers: [("d".into(), settings)].into(), ..Settings::default() };
-        let drivers = Drivers::begin(settings, |_| ()).unwrap();
+        let drivers = Drivers::begin(settings, &Observer::default(), |_| ()).unwrap();
         assert!(drivers.controller("d").is_err());
     }
 }

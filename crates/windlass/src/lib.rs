@@ -41,10 +41,13 @@
 pub mod node;
 pub use node::Node;
 
+pub mod observe;
 pub mod view;
 
 #[cfg(feature = "server")]
 pub mod backend;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 
 pub mod source;
 

@@ -19,13 +19,14 @@ use tokio::sync::{broadcast, oneshot, watch};
 use windlass_core::{
     answer::{self, InUse, PodStatus},
     event::{Goal, Place},
-    ids::{DriverName, OperationId, OuterName, PluginName, PodUid, SourceName, VolumeId, WaiterId},
+    ids::{DriverName, OuterName, PodUid, SourceName, VolumeId, WaiterId},
     notice::Verdict,
     oddity::Oddity,
-    operation::{self, Proof},
+    operation::Proof,
     reason::{Code, Reason},
     snapshot::{Snapshot, SourceView},
     spec,
+    tally::Tally,
 };
 use windlass_linux::{
     abilities::Abilities,
@@ -42,7 +43,7 @@ use crate::{
     measuring::{self, Asked, Questions},
     memory::Object,
     objects::{Kind, Reference},
-    plugin::{Attributes, Made},
+    plugin::{Attributes, Made, Want},
     resolve,
     source::{Said, Source},
     tell, view,
@@ -53,6 +54,8 @@ mod start;
 
 pub use start::{Builder, DELETE_DELAY_DEFAULT, Holder, Report, StartError};
 pub(crate) use start::{random, said};
+
+pub use crate::observe::{Ending, Observed, Observer, OperationReport};
 
 /// The volumes of one node. Cheap to clone; the last clone that goes ends the work and leaves the volumes mounted.
 ///
@@ -302,41 +305,6 @@ pub enum Change {
     Missed(u64),
 }
 
-/// An operation that has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OperationReport {
-    /// Its number.
-    pub id: OperationId,
-    /// What it was.
-    pub kind: operation::Kind,
-    /// The volume's type.
-    pub plugin: PluginName,
-    /// The volume's CSI driver, if it has one.
-    pub driver: Option<DriverName>,
-    /// The volume.
-    pub volume: VolumeId,
-    /// The pod, if it is about a pod's mount.
-    pub pod: Option<PodUid>,
-    /// How it ended.
-    pub ending: Ending,
-    /// How long it waited for its turn.
-    pub queued: Duration,
-    /// How long it took after that.
-    pub took: Duration,
-}
-
-/// How an operation ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// It was done.
-    Done,
-    /// It was refused, and nothing was left behind.
-    Refused,
-    /// Something may be left behind.
-    Unknown,
-}
-
 /// What becomes of the volume of a claim that is deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deleted {
@@ -412,6 +380,28 @@ fn users(pods: &[String]) -> String {
         [pod] => format!("pod {pod}"),
         pods => format!("pods {}", pods.join(", ")),
     }
+}
+
+/// What is counted as it changes.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Volumes and mounts.
+    pub tally: Tally,
+    /// Operations that were given out and have not ended.
+    pub operations: usize,
+    /// Pods that are gone, and of which something is left here.
+    pub orphans: usize,
+    /// Those of them whose directory could not be removed.
+    pub leftovers: usize,
+    /// Where CSI drivers register, and whether one has.
+    pub sockets: BTreeMap<PathBuf, bool>,
+    /// The threads that work.
+    pub workers: Counts,
+    /// Messages that the engine's thread has heard, by their kind.
+    pub messages: BTreeMap<&'static str, u64>,
+    /// What was told and makes no sense.
+    pub oddities: Vec<(Oddity, u64)>,
 }
 
 /// Why a volume of a pod is not settled.
@@ -599,11 +589,7 @@ impl Node {
     pub async fn ask_statistics(&self, pod: &PodUid) -> Result<Vec<(OuterName, Asked)>, Ended> {
         let uid = pod.clone();
         let mounted = self.ask(About::Nothing, move |drive| drive.measurable(&uid)).await?;
-        let asked = mounted.into_iter().map(|(name, want, made)| {
-            let (executor, volume) = (self.0.executor.clone(), want.detail.volume.clone());
-            let question = move || executor.statistics(&want, &made).map_err(|failure| failure.to_string());
-            (name, self.0.questions.ask(&self.0.workers, &volume, pod, question))
-        });
+        let asked = mounted.into_iter().map(|(name, want, made)| (name, self.measure(pod, want, made)));
         Ok(asked.collect())
     }
 
@@ -639,6 +625,26 @@ impl Node {
     /// How many messages of each kind the engine's thread has heard.
     pub async fn messages(&self) -> Result<BTreeMap<&'static str, u64>, Ended> {
         self.ask(About::Nothing, |drive| drive.messages().clone()).await
+    }
+
+    /// What is counted as it changes, at this moment. Asking walks nothing (I-9).
+    pub async fn totals(&self) -> Result<Totals, Ended> {
+        let workers = self.0.workers.counts();
+        self.ask(About::Nothing, move |drive| drive.totals(workers)).await
+    }
+
+    /// Asks how full the volumes of claims are that pods have mounted, each by namespace and name of its claim once, as
+    /// [`Node::ask_statistics`] does. Looks at the pods that use claims and at no others.
+    pub async fn ask_claims(&self) -> Result<Vec<((String, String), Asked)>, Ended> {
+        let claimed = self.ask(About::Nothing, |drive| drive.measurable_claims()).await?;
+        let asked = claimed.into_iter().map(|(claim, pod, want, made)| (claim, self.measure(&pod, want, made)));
+        Ok(asked.collect())
+    }
+
+    fn measure(&self, pod: &PodUid, want: Want, made: Made) -> Asked {
+        let (executor, volume) = (self.0.executor.clone(), want.detail.volume.clone());
+        let question = move || executor.statistics(&want, &made).map_err(|failure| failure.to_string());
+        self.0.questions.ask(&self.0.workers, &volume, pod, question)
     }
 
     /// Whether what was on disk at the start is known.

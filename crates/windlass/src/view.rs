@@ -56,6 +56,7 @@ impl Clock {
         let reason::Reason { code, text, since, attempts, next_try, goes_at, waits_on } = reason;
         Reason {
             code: code.to_string(),
+            urgency: urgency(*code),
             message: text.clone(),
             remedy: code.remedy().into(),
             since: self.wall(*since),
@@ -64,6 +65,16 @@ impl Clock {
             goes_at: goes_at.map(|it| self.wall(it)),
             waits_on: awaited(waits_on),
         }
+    }
+}
+
+/// How much a state needs somebody's attention.
+pub fn urgency(code: Code) -> Urgency {
+    match code.urgency() {
+        reason::Urgency::Settled => Urgency::Settled,
+        reason::Urgency::Working => Urgency::Working,
+        reason::Urgency::Waiting => Urgency::Waiting,
+        reason::Urgency::Trouble => Urgency::Trouble,
     }
 }
 
@@ -158,6 +169,7 @@ pub(crate) fn content_was_lost(mount: &mut MountStatus, at: SystemTime) {
     let code = Code::ContentLost;
     let reason = Reason {
         code: code.to_string(),
+        urgency: urgency(code),
         message: code.meaning().into(),
         remedy: code.remedy().into(),
         since: Timestamp::try_from(at).unwrap_or(mount.since),

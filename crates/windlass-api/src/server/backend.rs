@@ -57,6 +57,9 @@ pub trait Backend: Send + Sync + 'static {
     /// Whether everything is known. That there is an answer at all shows that the node is alive.
     async fn readiness(&self) -> Result<Readiness, Status>;
 
+    /// What is counted, as Prometheus reads it (version 0.0.4 of its text format). Walks nothing (I-9).
+    async fn metrics(&self) -> Result<String, Status>;
+
     /// What changes from now on.
     fn changes(&self) -> Box<dyn Changes>;
 }

@@ -5,7 +5,7 @@
 //! memory than the limits allow, whatever clients do. Watches, which last, may not take all places, and no user may take
 //! those of the others or of root: see [`Places`].
 
-use std::{sync::Arc, time::Duration};
+use std::{io, os::fd::AsFd, sync::Arc, time::Duration};
 
 use axum::Router;
 use hyper::{
@@ -19,7 +19,8 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
-    net::{UnixListener, UnixStream},
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::watch,
     task::JoinSet,
     time::timeout,
@@ -95,11 +96,61 @@ pub async fn serve(
     backend: Arc<dyn Backend>,
     journal: Arc<Journal>,
     limits: Limits,
+    stop: watch::Receiver<bool>,
+) {
+    let router = routes::router(Api { backend, journal, stop: stop.clone() });
+    serve_all(async move || Ok(listener.accept().await?.0), router, limits, stop).await;
+}
+
+/// Serves metrics and nothing else, on a port: whoever can reach it may read them. Otherwise as [`serve`].
+pub async fn serve_metrics(
+    listener: TcpListener,
+    backend: Arc<dyn Backend>,
+    limits: Limits,
+    stop: watch::Receiver<bool>,
+) {
+    let router = routes::metrics_router(backend);
+    serve_all(async move || Ok(listener.accept().await?.0), router, limits, stop).await;
+}
+
+/// A connection to a client.
+trait Stream: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static {
+    /// Who is at the other end, as far as this daemon's user namespace knows them; nobody in particular if the kernel does
+    /// not say.
+    fn user(&self) -> u32;
+
+    /// Writes as much as can be written without waiting.
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
+}
+
+impl Stream for UnixStream {
+    fn user(&self) -> u32 {
+        self.peer_cred().map_or(u32::MAX, |it| it.uid())
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_write(bytes)
+    }
+}
+
+impl Stream for TcpStream {
+    fn user(&self) -> u32 {
+        u32::MAX
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_write(bytes)
+    }
+}
+
+async fn serve_all<S: Stream>(
+    accept: impl AsyncFn() -> io::Result<S>,
+    router: Router,
+    limits: Limits,
     mut stop: watch::Receiver<bool>,
 ) {
-    let api = Api { backend, journal, stop: stop.clone() };
     let server = Server {
-        router: routes::router(api),
+        router,
         limits,
         places: Places::new(limits.connections_max),
         watches: Places::new(limits.watches_max),
@@ -111,17 +162,18 @@ pub async fn serve(
         let accepted = tokio::select! {
             () = told(&mut stop) => break,
             Some(_) = connections.join_next() => continue,
-            accepted = listener.accept() => accepted,
+            accepted = accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => {
-                let user = user(&stream);
+            Ok(stream) => {
+                let user = stream.user();
                 match waiting.take(user) {
                     Some(turn) => {
                         let server = server.clone();
                         connections.spawn(async move { server.welcome(stream, user, turn).await });
                     }
-                    None => turn_away(&stream),
+                    // As far as that can be said without waiting.
+                    None => _ = stream.try_write(routes::refusal().as_bytes()),
                 }
             }
             Err(error) => {
@@ -133,22 +185,11 @@ pub async fn serve(
             }
         }
     }
-    drop(listener);
+    drop(accept);
     let all_ended = async { while connections.join_next().await.is_some() {} };
     if timeout(limits.end_timeout, all_ended).await.is_err() {
         connections.shutdown().await;
     }
-}
-
-/// Who is at the other end, as far as this daemon's user namespace knows them; nobody in particular if the kernel does not
-/// say.
-fn user(stream: &UnixStream) -> u32 {
-    stream.peer_cred().map_or(u32::MAX, |it| it.uid())
-}
-
-/// Says that there is no place, as far as that can be said without waiting.
-fn turn_away(stream: &UnixStream) {
-    let _ = stream.try_write(routes::refusal().as_bytes());
 }
 
 /// Waits until it is told to stop. If whoever would tell is gone, that is the end too.
@@ -192,7 +233,7 @@ impl Asker {
 
 impl Server {
     /// Serves a client, or tells it that there is no place.
-    async fn welcome(self, stream: UnixStream, user: u32, turn: Place) {
+    async fn welcome(self, stream: impl Stream, user: u32, turn: Place) {
         match self.places.wait(user, self.limits.patience).await {
             Some(_place) => {
                 drop(turn);
@@ -207,7 +248,7 @@ impl Server {
         }
     }
 
-    async fn serve(mut self, stream: UnixStream, user: u32, router: Router) {
+    async fn serve(mut self, stream: impl Stream, user: u32, router: Router) {
         let asker = Asker { user, watches: self.watches.clone() };
         let routes = TowerToHyperService::new(router);
         let service = service_fn(move |mut request: Request<Incoming>| {

@@ -101,6 +101,7 @@ fn operation(endpoint: &Endpoint) -> Value {
                 "application/json;stream=watch": of(format!("{kind}WatchEvent")),
             }),
         ),
+        Answer::Metrics => ("The text format of Prometheus.", json!({"text/plain": {"schema": {"type": "string"}}})),
         Answer::Document => ("This document.", json!({"application/json": {"schema": {"type": "object"}}})),
     };
     let mut responses = json!({"200": {"description": about, "content": content}});
@@ -138,7 +139,7 @@ fn operation(endpoint: &Endpoint) -> Value {
     }
     let tag = match answer {
         Answer::One(_) | Answer::Looked(_) | Answer::List(_) => "resources",
-        Answer::About(_) | Answer::Document => "about",
+        Answer::About(_) | Answer::Document | Answer::Metrics => "about",
     };
     let mut operation = json!({"operationId": id, "summary": summary, "tags": [tag], "responses": responses});
     if !parameters.is_empty() {

@@ -43,6 +43,8 @@ pub(super) enum Answer {
     About(&'static str),
     /// The document.
     Document,
+    /// What is counted.
+    Metrics,
 }
 
 impl Endpoint {

@@ -9,6 +9,7 @@ use axum::{
     http::{Method, StatusCode, Uri, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse, Response},
+    routing,
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
@@ -36,6 +37,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long looking at a pod's mounts may take: one of them may hang (I-6).
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What Prometheus calls its text format.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 /// What requests are answered from.
 #[derive(Clone)]
 pub(super) struct Api {
@@ -47,7 +51,7 @@ pub(super) struct Api {
 
 /// Everything that can be asked.
 pub(super) fn endpoints() -> Vec<Endpoint> {
-    use Answer::{About, Document, List, Looked, One};
+    use Answer::{About, Document, List, Looked, Metrics, One};
     let at = |below: &str| format!("{BASE}{below}");
     vec![
         Endpoint::get(at(""), "discover", "What can be asked for", About("APIResourceList"), discovery),
@@ -173,6 +177,13 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             readyz,
         ),
         Endpoint::get("/version", "version", "Which windlass it is", About("Version"), version),
+        Endpoint::get(
+            "/metrics",
+            "metrics",
+            "What is counted, for Prometheus; docs/metrics.md has all of it",
+            Metrics,
+            metrics,
+        ),
         Endpoint::get("/openapi.json", "openapi", "This document", Document, openapi),
     ]
 }
@@ -183,6 +194,18 @@ pub(super) fn router(api: Api) -> Router {
         .method_not_allowed_fallback(not_possible)
         .layer(middleware::from_fn(read_body))
         .with_state(api)
+}
+
+/// Metrics, and nothing else.
+pub(super) fn metrics_router(backend: Arc<dyn Backend>) -> Router {
+    let (journal, (_, stop)) = (Arc::default(), told::channel(false));
+    let metrics = Router::new().route("/metrics", routing::get(metrics));
+    let metrics = metrics.fallback(async || Status::not_found("only /metrics is served here"));
+    metrics.method_not_allowed_fallback(not_possible).layer(middleware::from_fn(read_body)).with_state(Api {
+        backend,
+        journal,
+        stop,
+    })
 }
 
 /// Answers everybody that there is no room.
@@ -453,6 +476,11 @@ async fn readiness(api: &Api) -> Result<Readiness, Status> {
 
 async fn version(_: Plain) -> Json<view::Version> {
     Json(view::Version { version: env!("CARGO_PKG_VERSION").into(), api_version: view::API_VERSION.into() })
+}
+
+async fn metrics(_: Plain, State(api): State<Api>) -> Result<Response, Status> {
+    let metrics = api.backend.metrics().await?;
+    Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], metrics).into_response())
 }
 
 async fn openapi(_: Plain) -> Response {

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    os::fd::AsFd,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -9,7 +10,6 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::UnixStream,
     time::{Instant, Sleep},
 };
 use windlass_linux::raw::unread_by_peer;
@@ -19,8 +19,8 @@ use windlass_linux::raw::unread_by_peer;
 ///
 /// What the kernel has taken and the other side has not is looked at too, because a few lines fit into its buffers for
 /// good. There is a timer only after something was written and until it was read, so a quiet watch wakes nobody (I-8).
-pub(super) struct Impatient {
-    stream: UnixStream,
+pub(super) struct Impatient<S> {
+    stream: S,
     within: Duration,
     /// Runs while there is something that the kernel does not take.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -30,8 +30,8 @@ pub(super) struct Impatient {
     reading: Option<Pin<Box<Sleep>>>,
 }
 
-impl Impatient {
-    pub(super) fn new(stream: UnixStream, within: Duration) -> Self {
+impl<S: AsyncWrite + AsFd + Unpin> Impatient<S> {
+    pub(super) fn new(stream: S, within: Duration) -> Self {
         Self { stream, within, deadline: None, unread: 0, reading: None }
     }
 
@@ -57,7 +57,7 @@ impl Impatient {
     fn write(
         &mut self,
         context: &mut Context<'_>,
-        write: impl FnOnce(Pin<&mut UnixStream>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         self.see_reader(context)?;
         if self.reading.is_some() && unread_by_peer(&self.stream)? < self.unread {
@@ -80,14 +80,14 @@ impl Impatient {
     }
 }
 
-impl AsyncRead for Impatient {
+impl<S: AsyncRead + AsyncWrite + AsFd + Unpin> AsyncRead for Impatient<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.see_reader(context)?;
         Pin::new(&mut self.stream).poll_read(context, into)
     }
 }
 
-impl AsyncWrite for Impatient {
+impl<S: AsyncWrite + AsFd + Unpin> AsyncWrite for Impatient<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.write(context, |stream, context| stream.poll_write(context, bytes))
     }

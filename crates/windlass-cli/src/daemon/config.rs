@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt, fs, io,
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -147,6 +148,12 @@ pub(crate) struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) log_level: Option<String>,
 
+    /// Serve metrics, and nothing else, at this address and port too, for example 127.0.0.1:9750; only a loopback address
+    /// can be used [default: on the socket alone, at /metrics]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Places")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metrics_address: Option<SocketAddr>,
+
     /// How many clients the API serves at a time [default: 64]
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -250,6 +257,7 @@ pub(crate) struct Config {
     pub(crate) tokens: Tokens,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: String,
+    pub(crate) metrics_address: Option<SocketAddr>,
     pub(crate) connections_max: usize,
     pub(crate) threads_max: usize,
     pub(crate) stop_timeout: Duration,
@@ -311,6 +319,7 @@ impl Settings {
             token_audience: self.token_audience.or(file.token_audience),
             log_format: self.log_format.or(file.log_format),
             log_level: self.log_level.or(file.log_level),
+            metrics_address: self.metrics_address.or(file.metrics_address),
             connections_max: self.connections_max.or(file.connections_max),
             threads_max: self.threads_max.or(file.threads_max),
             stop_timeout: self.stop_timeout.or(file.stop_timeout),
@@ -360,6 +369,7 @@ impl Settings {
             tokens,
             log_format: self.log_format.unwrap_or_else(log_format),
             log_level: self.log_level.unwrap_or_else(|| "info".into()),
+            metrics_address: self.metrics_address,
             connections_max: self.connections_max.unwrap_or(64),
             threads_max: self.threads_max.unwrap_or(limits.threads_max),
             stop_timeout: self.stop_timeout.map_or(Duration::from_secs(10), |it| it.0),
@@ -368,6 +378,14 @@ impl Settings {
         };
         if config.driver_timeout.is_zero() {
             bail!("driver-timeout must be more than nothing");
+        }
+        if let Some(address) = config.metrics_address.filter(|it| !it.ip().is_loopback()) {
+            bail!(
+                "metrics-address must be a loopback address, such as 127.0.0.1:{}: nobody is asked who they are, and {} can \
+                 be reached from elsewhere",
+                address.port(),
+                address.ip()
+            );
         }
         if config.connections_max == 0 || config.threads_max == 0 {
             bail!("connections-max and threads-max must be at least 1");
@@ -435,6 +453,7 @@ impl Config {
             token_audience: audience,
             log_format: Some(self.log_format),
             log_level: Some(self.log_level.clone()),
+            metrics_address: self.metrics_address,
             connections_max: Some(self.connections_max),
             threads_max: Some(self.threads_max),
             stop_timeout: Some(Time(self.stop_timeout)),
@@ -507,6 +526,7 @@ fn known() -> Vec<String> {
         token_audience: text(),
         log_format: Some(LogFormat::Text),
         log_level: text(),
+        metrics_address: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
         connections_max: Some(1),
         threads_max: Some(1),
         stop_timeout: Some(Time(Duration::ZERO)),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
-use windlass_api::view::{self, ClaimPhase, ConditionStatus, Kind, Metadata, PodPhase};
+use windlass_api::view::{self, ClaimPhase, ConditionStatus, Kind, Metadata, PodPhase, Urgency};
 use windlass_core::reason::Code;
 
 use super::{
@@ -166,7 +166,7 @@ pub(crate) fn pod_status(pod: &view::Pod) -> Cell {
         PodPhase::Releasing => "Releasing",
     };
     let deepest = pod.status.volumes.iter().filter_map(|it| it.reasons.last());
-    match deepest.map(|it| it.code.as_str()).find(|it| Tone::of(it) == Tone::Bad) {
+    match deepest.filter(|it| it.urgency == Urgency::Trouble).map(|it| &it.code).next() {
         Some(stuck) => Cell::toned(format!("{phase}:{stuck}"), Tone::Bad),
         None => Cell::toned(phase, Tone::Waiting),
     }

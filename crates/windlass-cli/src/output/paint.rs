@@ -5,7 +5,9 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use windlass_core::reason::{Code, Urgency};
+use windlass::view;
+use windlass_api::view::Urgency;
+use windlass_core::reason::Code;
 
 use crate::args::{Color, Look};
 
@@ -24,15 +26,10 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    /// That of a state or a reason.
+    /// That of a state.
     pub(crate) fn of(code: &str) -> Self {
         // A code of a newer daemon is not known here.
-        let Some(code) = Code::ALL.iter().find(|it| it.as_str() == code) else { return Self::Waiting };
-        match code.urgency() {
-            Urgency::Settled => Self::Good,
-            Urgency::Working | Urgency::Waiting => Self::Waiting,
-            Urgency::Trouble => Self::Bad,
-        }
+        urgency(code).map_or(Self::Waiting, Self::from)
     }
 
     fn sequence(self) -> Option<&'static str> {
@@ -41,6 +38,21 @@ impl Tone {
             Self::Good => Some("\u{1b}[32m"),
             Self::Waiting => Some("\u{1b}[33m"),
             Self::Bad => Some("\u{1b}[31m"),
+        }
+    }
+}
+
+/// How much a state needs attention, by its code; `None` for one that is not known.
+pub(crate) fn urgency(code: &str) -> Option<Urgency> {
+    Code::ALL.iter().find(|it| it.as_str() == code).map(|it| view::urgency(*it))
+}
+
+impl From<Urgency> for Tone {
+    fn from(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::Settled => Self::Good,
+            Urgency::Working | Urgency::Waiting => Self::Waiting,
+            Urgency::Trouble => Self::Bad,
         }
     }
 }

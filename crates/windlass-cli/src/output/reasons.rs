@@ -3,12 +3,7 @@
 use jiff::Timestamp;
 use windlass_api::view::{Awaited, Reason};
 
-use super::{
-    age,
-    lines::Lines,
-    paint::{Paint, Tone},
-    plain,
-};
+use super::{age, lines::Lines, paint::Paint, plain};
 
 /// How a chain is drawn.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +20,7 @@ impl Style {
         for (depth, reason) in reasons.iter().enumerate() {
             let before = " ".repeat(indent + 4 * depth.saturating_sub(1));
             let arrow = if depth == 0 { "" } else { self.lines.arrow() };
-            let code = self.paint.text(Tone::of(&reason.code), &plain(&reason.code));
+            let code = self.paint.text(reason.urgency.into(), &plain(&reason.code));
             text.push_str(&format!("{before}{arrow}{code}: {}\n", plain(&reason.message)));
             let below = " ".repeat(indent + 4 * depth);
             text.push_str(&format!("{below}{}\n", self.details(reason)));
@@ -65,12 +60,14 @@ fn waits_for(awaited: &Awaited) -> Option<String> {
 mod tests {
     use super::*;
     use crate::args::{Color, Look};
+    use windlass_api::view::Urgency;
 
     #[test]
     fn a_chain_leads_from_what_is_seen_to_its_cause() {
         let now = Timestamp::from_second(1_000_000).unwrap();
         let reason = |code: &str, message: &str| Reason {
             code: code.into(),
+            urgency: Urgency::Trouble,
             message: message.into(),
             remedy: String::new(),
             since: Timestamp::from_second(1_000_000 - 12).unwrap(),

@@ -10,8 +10,8 @@ use windlass_api::{
         self, Awaited, ClaimDeletionStatus, ClaimPhase, ClaimStatus, Condition, ConditionStatus, ContainerDevice,
         ContainerMount, ContainerMounts, ContainersStatus, Counts, DriverSettings, DriverStatus, EventStatus,
         GivenVolume, List, Metadata, MissingMount, MountStatus, NodeStatus, Object, OperationStatus, PodPhase,
-        PodStatisticsStatus, PodStatus, Problem, Reason, Severity, Status, Usage, VolumeCondition, VolumeStatistics,
-        VolumeStatus, VolumeUser, WatchEvent, WatchKind,
+        PodStatisticsStatus, PodStatus, Problem, Reason, Severity, Status, Urgency, Usage, VolumeCondition,
+        VolumeStatistics, VolumeStatus, VolumeUser, WatchEvent, WatchKind,
     },
 };
 use windlass_core::reason::Code;
@@ -186,6 +186,7 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
     let reasons = || {
         vec![Reason {
             code: Code::BackingOff.to_string(),
+            urgency: Urgency::Trouble,
             message: "it failed".into(),
             remedy: "wait".into(),
             since: now,

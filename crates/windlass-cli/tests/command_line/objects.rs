@@ -14,6 +14,7 @@ pub(crate) fn in_two_days() -> Timestamp {
 pub(crate) fn reason(code: &str, message: &str) -> Reason {
     Reason {
         code: code.into(),
+        urgency: Urgency::Trouble,
         message: message.into(),
         remedy: format!("Do something about {code}."),
         since: two_days_ago(),

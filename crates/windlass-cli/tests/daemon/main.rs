@@ -8,12 +8,22 @@ mod faults;
 mod holds;
 mod judge;
 mod living;
+mod metrics;
 mod shown;
 
 use windlass_testing::{daemon::Case, harness::Tests, namespace, tests};
 
 fn main() {
-    let parts = [living::tests, holds::tests, shown::tests, faults::tests, csi::tests, claims::tests, judge::tests];
+    let parts = [
+        living::tests,
+        holds::tests,
+        shown::tests,
+        metrics::tests,
+        faults::tests,
+        csi::tests,
+        claims::tests,
+        judge::tests,
+    ];
     Tests::from_args().after(namespace::enter).parts(&parts).run();
 }
 

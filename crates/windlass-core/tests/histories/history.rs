@@ -491,6 +491,7 @@ impl History {
         check_reasons(&snapshot, &self.running, self.now);
         self.check_answers(&snapshot);
         self.check_names(&snapshot);
+        self.check_tally(&snapshot);
         // Planning is at rest: nothing happens when nothing happens.
         self.engine.handle(self.now, Event::TimePassed);
         assert_eq!(self.engine.next_operation(), None);
@@ -512,6 +513,22 @@ impl History {
             assert_eq!(volume.attach != StepView::Absent, attached, "attach of {}", volume.id);
         }
         assert_eq!(known, self.places.maybe, "I-10");
+    }
+
+    /// What is counted as it changes is what counting it now gives.
+    fn check_tally(&self, snapshot: &Snapshot) {
+        let tally = self.engine.tally();
+        assert_eq!(tally.urgencies.iter().sum::<usize>(), snapshot.volumes.len(), "every volume counts once");
+        let count = |which: &dyn Fn(&MountView) -> bool| {
+            snapshot.volumes.iter().flat_map(|it| &it.mounts).filter(|it| which(it)).count()
+        };
+        let held = count(&|it| it.publish == StepView::Held);
+        let leaving = count(&|it| it.publish == StepView::Undoing);
+        let mounted: usize = tally.types.iter().map(|it| it.mounted).sum();
+        assert!((held..=held + leaving).contains(&mounted), "{mounted} of {held} and {leaving}: {snapshot:#?}");
+        let wanted: usize = tally.types.iter().map(|it| it.wanted).sum();
+        assert!(wanted <= count(&|it| !it.names.is_empty()), "{wanted} are wanted: {snapshot:#?}");
+        assert!(tally.types.is_sorted_by_key(|it| (&it.plugin, &it.driver)));
     }
 
     /// I-3: what may be here and must be attached is in the set.

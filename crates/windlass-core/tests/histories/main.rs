@@ -35,6 +35,7 @@ proptest! {
         for it in &moves {
             prop_assert_eq!(touched.play(it), everything.play(it));
             prop_assert_eq!(touched.engine.snapshot(), everything.engine.snapshot());
+            prop_assert_eq!(touched.engine.tally(), everything.engine.tally());
             prop_assert_eq!(touched.engine.deadline(), everything.engine.deadline());
         }
     }

@@ -140,7 +140,7 @@ async fn accept(socket: &Path, plugin: &PluginInfo, settings: &Settings) -> Resu
     let refuse = |text: String| Refusal::new(Some(name.clone()), &text);
     version::check(supported_versions).map_err(|error| refuse(format!("{error}: {supported_versions:?}")))?;
     let endpoint = checked_endpoint(socket, endpoint).map_err(refuse)?;
-    let driver = Driver::new(name.clone(), endpoint, settings.limits);
+    let driver = Driver::observed(name.clone(), endpoint, settings.limits, settings.observer.clone());
     let info = driver.node_info().await.map_err(|error| refuse(error.to_string()))?;
     let capabilities = driver.node_capabilities().await.map_err(|error| refuse(error.to_string()))?;
     Ok(Introduced { driver, info, capabilities })

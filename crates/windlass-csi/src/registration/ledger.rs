@@ -103,7 +103,7 @@ impl Ledger {
         for it in found.iter().filter(|it| matches!(it.what, What::Nothing)) {
             let is_gone = |path: &&PathBuf| path.starts_with(&it.path) && !there.contains(*path);
             let gone: Vec<_> = self.sockets.keys().filter(is_gone).cloned().collect();
-            gone.iter().for_each(|it| self.remove(it));
+            gone.into_iter().for_each(|it| self.vanish(it));
         }
         // In the order in which they were made, for the last one wins.
         found.sort_by_key(Found::made);
@@ -129,7 +129,7 @@ impl Ledger {
     pub(super) fn directory_lost(&mut self, error: &io::Error) {
         let directory = self.settings.directory.clone();
         let gone: Vec<_> = self.sockets.keys().filter(|it| **it != directory).cloned().collect();
-        gone.iter().for_each(|it| self.remove(it));
+        gone.into_iter().for_each(|it| self.vanish(it));
         self.refuse(directory, None, format!("the directory cannot be watched: {error}"));
     }
 
@@ -183,6 +183,15 @@ impl Ledger {
         self.sockets.insert(path.clone(), socket);
         if !told {
             self.news.push_back(News::Refused { socket: path, name: None, text });
+        }
+    }
+
+    /// A socket is gone for good, and not only to make way for another of the same path.
+    fn vanish(&mut self, path: PathBuf) {
+        let was_refused = self.sockets.get(&path).is_some_and(|it| it.told.is_some());
+        self.remove(&path);
+        if was_refused {
+            self.news.push_back(News::Vanished { socket: path });
         }
     }
 

@@ -92,7 +92,7 @@ impl Watched {
         self.directory.path().join(name)
     }
 
-    /// The next news, in short: `+name at socket`, `-name at socket`, `!socket: text`.
+    /// The next news, in short: `+name at socket`, `-name at socket`, `!socket: text`, `?socket` for one that vanished.
     pub(crate) async fn next(&mut self) -> String {
         let news = self.next_whole().await;
         let short = |path: &Path| path.strip_prefix(self.directory.path()).unwrap().display().to_string();
@@ -100,6 +100,7 @@ impl Watched {
             News::Registered { driver, socket, .. } => format!("+{} at {}", driver.name(), short(&socket)),
             News::Unregistered { name, socket } => format!("-{name} at {}", short(&socket)),
             News::Refused { socket, text, .. } => format!("!{}: {text}", short(&socket)),
+            News::Vanished { socket } => format!("?{}", short(&socket)),
         }
     }
 

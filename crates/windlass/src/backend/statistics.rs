@@ -10,10 +10,10 @@ use crate::measuring::Answer;
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The answers to these questions, which were all asked already; of those that do not come in time, that.
-pub(super) async fn answers(
-    questions: impl Iterator<Item = (String, impl Future<Output = Answer>)>,
+pub(super) async fn answers<Name: Ord>(
+    questions: impl Iterator<Item = (Name, impl Future<Output = Answer>)>,
     within: Duration,
-) -> BTreeMap<String, Answer> {
+) -> BTreeMap<Name, Answer> {
     let deadline = Instant::now() + within;
     let mut answers = BTreeMap::new();
     for (name, answer) in questions {

@@ -45,12 +45,19 @@ pub(super) struct Departures {
     volumes: HashMap<VolumeId, BTreeSet<PodUid>>,
     /// What pods are called that were removed and are not gone.
     names: HashMap<PodUid, Arc<str>>,
+    /// Pods whose directory could not be removed.
+    leftovers: BTreeSet<PodUid>,
 }
 
 impl Departures {
     /// The pods of which the engine knows nothing any more, and of which something is left.
     pub(super) fn uids(&self) -> impl Iterator<Item = &PodUid> {
         self.pods.keys()
+    }
+
+    /// How many pods are gone of which something is left, and how many of them for good, as far as can be told.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.pods.len() + self.leftovers.len(), self.leftovers.len())
     }
 
     pub(super) fn get(&self, pod: &PodUid) -> Option<&Departing> {
@@ -130,8 +137,14 @@ impl Drive {
             let _ = waiter.send(done.clone().map_err(|text| Unmet::Leftover { text }));
         }
         match done {
-            Ok(()) => self.outside.say(Change::PodReleased(pod.clone())),
-            Err(text) => self.outside.say(Change::Leftover { pod: pod.clone(), text }),
+            Ok(()) => {
+                self.holdings.departures.leftovers.remove(pod);
+                self.outside.say(Change::PodReleased(pod.clone()));
+            }
+            Err(text) => {
+                self.holdings.departures.leftovers.insert(pod.clone());
+                self.outside.say(Change::Leftover { pod: pod.clone(), text });
+            }
         }
         self.depart(pod);
         if !self.wishes.pods.contains_key(pod) && !self.holdings.departures.pods.contains_key(pod) {

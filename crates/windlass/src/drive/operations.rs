@@ -11,6 +11,7 @@ use windlass_core::{
     event::Place,
     ids::{DriverName, OperationId, PluginName, PodUid},
     operation::{Action, Cause, Done, Earlier, Kind as ActionKind, Outcome, Proof, Trouble},
+    spec::Mode,
 };
 use windlass_linux::{
     table::{self, MountId},
@@ -27,7 +28,8 @@ use super::{
 use crate::{
     csi::DriverSettings,
     executor::{Ended, Job, Together},
-    node::{Change, Ending, OperationReport},
+    node::Change,
+    observe::{Ending, Observed, OperationReport},
     plugin::{self, Made, Want},
     task,
     under_way::UnderWay,
@@ -60,6 +62,8 @@ pub(super) struct Running {
     pub(super) place: Place,
     kind: ActionKind,
     plugin: PluginName,
+    mode: Mode,
+    migrated: bool,
     given_out: Instant,
     pub(super) began: Option<Instant>,
     /// The CSI driver whose volume it is about.
@@ -68,32 +72,6 @@ pub(super) struct Running {
     /// Its number in the lane.
     pub(super) ticket: u64,
     pub(super) turn: Turn,
-}
-
-impl Running {
-    /// What there is to tell of it once it has ended.
-    fn report(&self, id: OperationId, outcome: &Outcome) -> Arc<OperationReport> {
-        let (now, began) = (Instant::now(), self.began);
-        let (volume, pod) = match &self.place {
-            Place::Stage(volume) => (volume, None),
-            Place::Publish(volume, pod) => (volume, Some(pod)),
-        };
-        Arc::new(OperationReport {
-            id,
-            kind: self.kind,
-            plugin: self.plugin.clone(),
-            driver: self.driver.clone(),
-            volume: volume.clone(),
-            pod: pod.cloned(),
-            ending: match outcome {
-                Outcome::Done(_) => Ending::Done,
-                Outcome::Refused(_) => Ending::Refused,
-                Outcome::Unknown(_) => Ending::Unknown,
-            },
-            queued: began.unwrap_or(now).saturating_duration_since(self.given_out),
-            took: began.map_or(Duration::ZERO, |it| now.saturating_duration_since(it)),
-        })
-    }
 }
 
 impl Operations {
@@ -172,6 +150,8 @@ impl Drive {
             place: place.clone(),
             kind: operation.action.kind(),
             plugin: operation.spec.plugin.clone(),
+            mode: operation.spec.mode,
+            migrated: want.as_ref().is_some_and(|(_, _, detail, _)| detail.migrated),
             given_out: Instant::now(),
             began: None,
             driver: driver.clone(),
@@ -211,9 +191,13 @@ impl Drive {
     }
 
     pub(super) fn operation_ended(&mut self, id: OperationId, ended: Ended) {
+        // One that was quick has begun since the last look.
+        self.take_begun();
         let Some(running) = self.operations.running.remove(&id) else { return };
         self.turn_is_over(id, &running);
-        self.outside.say(Change::OperationEnded(running.report(id, &ended.outcome)));
+        let report = self.report(id, &running, &ended.outcome);
+        self.outside.executor.scene.observer.tell(&Observed::OperationEnded(&report));
+        self.outside.say(Change::OperationEnded(report));
         let Running { place, driver, .. } = running;
         self.operations.busy.remove(&place);
         self.operations.obstacles.extend(ended.obstacles.iter().map(|it| (*it, place.clone())));
@@ -249,6 +233,35 @@ impl Drive {
         }
         // What changed at the place meanwhile was taken for the operation's own work.
         self.look_at(&place);
+    }
+
+    /// What there is to tell of an operation that has ended.
+    fn report(&self, id: OperationId, running: &Running, outcome: &Outcome) -> Arc<OperationReport> {
+        let (now, began) = (Instant::now(), running.began);
+        let (volume, pod) = match &running.place {
+            Place::Stage(volume) => (volume, None),
+            Place::Publish(volume, pod) => (volume, Some(pod)),
+        };
+        let since = pod.filter(|_| running.kind == ActionKind::Publish);
+        let since = since.and_then(|pod| self.engine.wanted_since(volume, pod));
+        Arc::new(OperationReport {
+            id,
+            kind: running.kind,
+            plugin: running.plugin.clone(),
+            driver: running.driver.clone(),
+            volume: volume.clone(),
+            mode: running.mode,
+            migrated: running.migrated,
+            pod: pod.cloned(),
+            ending: match outcome {
+                Outcome::Done(_) => Ending::Done,
+                Outcome::Refused(_) => Ending::Refused,
+                Outcome::Unknown(_) => Ending::Unknown,
+            },
+            queued: began.unwrap_or(now).saturating_duration_since(running.given_out),
+            took: began.map_or(Duration::ZERO, |it| now.saturating_duration_since(it)),
+            wanted: since.map(|it| self.now().since(it)),
+        })
     }
 
     pub(super) fn hold(&mut self, place: Place, made: &Made) {

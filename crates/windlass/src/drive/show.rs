@@ -11,9 +11,13 @@ use windlass_core::{
     spec::Life,
 };
 
+use windlass_linux::workers::Counts;
+
 use super::Drive;
 use crate::{
     csi::Registered,
+    node::Totals,
+    objects::Reference,
     plugin::{Made, Want},
     view::{self, Clock, PodPhase},
 };
@@ -53,6 +57,40 @@ impl Drive {
         let wants = wants.collect();
         given.pod.rest();
         wants
+    }
+
+    /// The same of claims, each by namespace and name, with one pod that has it.
+    pub(crate) fn measurable_claims(&self) -> Vec<((String, String), PodUid, Want, Made)> {
+        let memory = self.wishes.memory();
+        let users: Vec<(Reference, Vec<PodUid>)> =
+            memory.claims().map(|(claim, _)| (claim.clone(), memory.users(claim))).collect();
+        drop(memory);
+        let one = users.into_iter().filter_map(|(claim, users)| {
+            let of_claim = |want: &Want| {
+                let metadata = want.detail.claim.as_ref().map(|it| &it.metadata);
+                metadata.is_some_and(|it| it.name.as_deref() == Some(claim.name()))
+            };
+            users.into_iter().find_map(|pod| {
+                let (_, want, made) = self.measurable(&pod).into_iter().find(|(_, want, _)| of_claim(want))?;
+                Some(((claim.namespace().to_string(), claim.name().to_string()), pod, want, made))
+            })
+        });
+        one.collect()
+    }
+
+    /// What is counted as it changes.
+    pub(crate) fn totals(&self, workers: Counts) -> Totals {
+        let (orphans, leftovers) = self.holdings.departures.counts();
+        Totals {
+            tally: self.engine.tally().clone(),
+            operations: self.operations.running.len(),
+            orphans,
+            leftovers,
+            sockets: self.outside.executor.scene.drivers.sockets(),
+            workers,
+            messages: self.messages().clone(),
+            oddities: self.engine.oddity_counts().collect(),
+        }
     }
 
     /// A pod as it was given.

@@ -12,6 +12,7 @@ use windlass_core::{
 use super::{Drive, Message, alarms::Alarm, outside::Owed, pods::Completed};
 use crate::{
     node::Change,
+    observe::Observed,
     plugin,
     reconstruct::{self, Remains},
 };
@@ -83,6 +84,11 @@ impl Drive {
                 }
             }
         }
+        let unreadable = |it: &&Event| matches!(it, Event::FoundUnreadable { .. });
+        let unreadable = remains.events.iter().filter(unreadable).count();
+        let read = |it: &&Event| matches!(it, Event::FoundPublished { .. });
+        let found = remains.events.iter().filter(read).count() + unreadable;
+        self.outside.executor.scene.observer.tell(&Observed::DiskRead { found, unreadable });
         let born = remains.born.into_iter();
         self.holdings.born.extend(born.filter_map(|(pod, at)| Some((pod, Timestamp::try_from(at).ok()?))));
         if !self.start.looked {

@@ -38,6 +38,7 @@ use crate::{
     fingerprint::Fingerprint,
     layout::{self, Layout},
     memory::Memory,
+    observe::Observer,
     plugin::{self, Scene},
     provision::store::Store,
     record::Records,
@@ -150,6 +151,7 @@ pub struct Builder {
     drivers: csi::Settings,
     delete_delay: Duration,
     default_account: Arc<str>,
+    observer: Observer,
 }
 
 impl Builder {
@@ -171,6 +173,7 @@ impl Builder {
             drivers: csi::Settings::default(),
             delete_delay: DELETE_DELAY_DEFAULT,
             default_account: "".into(),
+            observer: Observer::default(),
         }
     }
 
@@ -292,6 +295,12 @@ impl Builder {
         self
     }
 
+    /// Who is told of everything that is counted, as it happens.
+    pub fn observe(mut self, observer: Observer) -> Self {
+        self.observer = observer;
+        self
+    }
+
     /// Starts the node: reads what earlier lives left and begins to work on what it is given.
     pub fn start(self) -> Result<Node, StartError> {
         let abilities = Abilities::of_this_kernel();
@@ -331,7 +340,7 @@ impl Builder {
             let inbox: Sender<Message> = inbox.clone();
             let tell = move |news| drop(inbox.send(Message::Driver(news)));
             let registry = self.drivers.registry.clone().unwrap_or_default();
-            Drivers::begin(self.drivers, tell).map_err(|source| StartError::File {
+            Drivers::begin(self.drivers, &self.observer, tell).map_err(|source| StartError::File {
                 what: format!("look for drivers in {}", registry.display()),
                 source,
             })?
@@ -347,6 +356,7 @@ impl Builder {
                     let _ = listeners.send(Change::Event(event));
                 }
             }),
+            observer: self.observer,
             node: settings.node.clone(),
             default_account: self.default_account,
         };

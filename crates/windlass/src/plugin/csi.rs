@@ -18,7 +18,7 @@ mod request;
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
@@ -51,6 +51,7 @@ use crate::{
     layout::Slot,
     memory::Object,
     objects::{self, Lookup, Reference},
+    observe::Observed,
 };
 use names::Identified;
 use notes::Note;
@@ -166,8 +167,10 @@ impl Plugin for Csi {
             volume_path: text(path)?,
             staging_target_path: String::new(),
         };
+        let began = Instant::now();
         let asked = driver.stats(request, call.deadline(scene));
         let answer = scene.drivers.wait(asked).map_err(|error| failed(&error))?;
+        scene.observer.tell(&Observed::Measured { source: driver.name(), took: began.elapsed() });
         if answer.usage.is_empty() && !can.volume_condition {
             return Err(lied(driver.name(), "its answer has no figures"));
         }

@@ -3,7 +3,7 @@
 use std::{
     num::NonZero,
     sync::mpsc::{self, RecvTimeoutError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use windlass_core::{
@@ -18,7 +18,7 @@ use windlass_linux::{
 };
 
 use super::{Failure, Publish, Scene, Want, chain};
-use crate::tell::Tell;
+use crate::{observe::Observed, tell::Tell};
 
 /// More threads would be waiting for the same disk.
 const THREADS_MAX: usize = 4;
@@ -95,8 +95,15 @@ fn apply(scene: &Scene, task: &Publish<'_>, root: &Place, group: u32, when: When
     let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
     let control = Control::default();
     let shown = shown(root, task.uid);
+    let began = Instant::now();
     let applied = reporting(&scene.tell, task.uid, &shown, PATIENCE, &control, || {
         ownership::apply(root, &wanted, threads, &control)
+    });
+    scene.observer.tell(&Observed::OwnershipApplied {
+        spec: task.spec,
+        migrated: task.want.detail.migrated,
+        done: applied.is_ok(),
+        took: began.elapsed(),
     });
     let summary = applied.map_err(|error| Failure::open(&error))?;
     // Entries that could not be changed are no failure (P-212), but the pod's owner is told, which the kubelet does not (W-6).

@@ -47,7 +47,11 @@ impl Play {
     /// Starts a node whose root has this name.
     pub(crate) fn start(name: &str) -> Self {
         let root = format!("{BASE}/{name}");
-        let node = Node::builder(format!("{root}/root")).runtime_directory(format!("{root}/run")).start().unwrap();
+        let builder = Node::builder(format!("{root}/root")).runtime_directory(format!("{root}/run"));
+        // Counting is part of what a pod costs.
+        #[cfg(feature = "metrics")]
+        let builder = builder.observe(std::sync::Arc::new(windlass::metrics::Metrics::new()).observer());
+        let node = builder.start().unwrap();
         let keys = || (0..4).map(|it| (format!("key-{it}"), json!("v".repeat(256)))).collect::<serde_json::Map<_, _>>();
         let settings = json!({"metadata": {"name": "settings", "namespace": "default"}, "data": keys()});
         let secret = json!({"metadata": {"name": "keys", "namespace": "default"}, "stringData": keys()});

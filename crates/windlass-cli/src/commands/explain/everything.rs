@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use windlass_api::view::{self, ConditionStatus, List, PodPhase, Reason, Severity};
+use windlass_api::view::{self, ConditionStatus, List, PodPhase, Reason, Severity, Urgency};
 use windlass_core::reason::Code;
 
 use crate::{
@@ -73,12 +73,12 @@ impl Everything {
         for volume in volumes {
             // What it waits for until its pods have let it go is said of them.
             let deepest = volume.status.reasons.last().filter(|it| it.code != Code::StillInPods.as_str());
-            if let Some(deepest) = deepest.filter(|it| !runs(&it.code)) {
+            if let Some(deepest) = deepest.filter(|it| it.urgency > Urgency::Working) {
                 all.reason(deepest).volumes.insert(volume.metadata.name.clone());
             }
         }
         for claim in claims {
-            if let Some(deepest) = claim.status.reasons.last().filter(|it| !runs(&it.code)) {
+            if let Some(deepest) = claim.status.reasons.last().filter(|it| it.urgency > Urgency::Working) {
                 all.reason(deepest).claims.insert(title(&claim.metadata));
             }
         }
@@ -111,11 +111,13 @@ impl Everything {
             let well = mount.mounted && !mount.stale && !goes;
             let name = format!("{}/{}", title(&pod.metadata), mount.volume);
             match mount.reasons.last() {
-                _ if well && mount.reasons.iter().all(|it| runs(&it.code)) => {}
-                Some(deepest) if runs(&deepest.code) => self.on_the_way += 1,
+                _ if well && mount.reasons.iter().all(|it| it.urgency <= Urgency::Working) => {}
+                Some(deepest) if deepest.urgency <= Urgency::Working => self.on_the_way += 1,
                 Some(deepest) => drop(self.reason(deepest).pods.insert(name)),
                 None if well || goes => {}
-                None if runs(&mount.state) => self.on_the_way += 1,
+                None if output::paint::urgency(&mount.state).is_some_and(|it| it <= Urgency::Working) => {
+                    self.on_the_way += 1
+                }
                 None => {
                     let cause =
                         self.cause(&mount.state, "the volume is not mounted, and has given no reason yet", "Wait.");
@@ -205,25 +207,4 @@ impl Cause {
         text.push_str(&format!("  What to do: {}\n", plain(&self.remedy)));
         text
     }
-}
-
-/// Whether an operation runs, as it should, or another of the same volume does.
-fn runs(code: &str) -> bool {
-    let codes = [
-        Code::Mounted,
-        Code::Idle,
-        Code::Attaching,
-        Code::Staging,
-        Code::Publishing,
-        Code::Refreshing,
-        Code::Expanding,
-        Code::Unpublishing,
-        Code::Unstaging,
-        Code::Detaching,
-        Code::Queued,
-        Code::VolumeBusy,
-        Code::NotStaged,
-        Code::NotAttached,
-    ];
-    codes.iter().any(|it| it.as_str() == code)
 }

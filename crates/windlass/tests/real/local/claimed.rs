@@ -144,6 +144,7 @@ impl Claimed {
             objects: Arc::clone(&case.scene.objects),
             tokens: token::Cache::new(Arc::new(token::NoProvider)),
             drivers: windlass::csi::Drivers::none(),
+            observer: Default::default(),
             tell: Tell::new(move |event| listener.lock().unwrap().push(event)),
             node: Arc::clone(&case.scene.node),
         };
