@@ -19,7 +19,7 @@ use windlass_linux::{
     safe_path::{self, Mounts, Place},
 };
 
-use crate::catalogue::Kind;
+use crate::catalogue::VolumeType;
 
 mod home;
 
@@ -175,10 +175,9 @@ pub struct Slot {
 impl Slot {
     /// The place of a volume in a pod, if their names can be parts of a path.
     pub fn of(pod: &PodUid, spec: &VolumeSpec) -> Result<Self, name::Error> {
-        let inner = match Kind::of_plugin(spec.plugin.as_str()) {
-            // The names of volumes that a pod describes for a driver of old may be addresses (C-72, C-160).
-            Some(Kind::Csi) => escape(spec.inner_name.as_str()),
-            _ => spec.inner_name.as_str().to_owned(),
+        let inner = match VolumeType::of(spec).is_some_and(|it| it.slashed_names) {
+            true => escape(spec.inner_name.as_str()),
+            false => spec.inner_name.as_str().to_owned(),
         };
         Ok(Self {
             pod: Name::new("metadata.uid", pod.as_str())?,

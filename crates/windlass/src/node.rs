@@ -36,13 +36,14 @@ use windlass_linux::{
 };
 
 use crate::{
+    catalogue::Attributes,
     csi, defaults,
     drive::{About, Drive, Message, Question},
     executor::Executor,
     measuring::{self, Asked, Questions},
     memory::Object,
     objects::{Kind, Reference},
-    plugin::{Attributes, Made},
+    plugin::Made,
     resolve,
     source::{Said, Source},
     tell, view,
@@ -601,7 +602,8 @@ impl Node {
         let mounted = self.ask(About::Nothing, move |drive| drive.measurable(&uid)).await?;
         let asked = mounted.into_iter().map(|(name, want, made)| {
             let (executor, volume) = (self.0.executor.clone(), want.detail.volume.clone());
-            let question = move || executor.statistics(&want, &made).map_err(|failure| failure.to_string());
+            let question =
+                async move { executor.statistics(&want, &made).await.map_err(|failure| failure.to_string()) };
             (name, self.0.questions.ask(&self.0.workers, &volume, pod, question))
         });
         Ok(asked.collect())

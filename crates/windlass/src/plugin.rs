@@ -5,11 +5,11 @@
 //! hang; only what a driver does is awaited.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet, HashMap},
     error::Error as StdError,
     fmt,
     path::{Path, PathBuf},
-    sync::{Arc, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::SystemTime,
 };
 
@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1 as api;
 use rustix::io::Errno;
 use windlass_core::{
-    ids::{OuterName, PodUid},
+    ids::{OuterName, PodUid, VolumeId},
     operation::{Cause, Earlier, Obstacle, Proof},
     spec::{Access, VolumeSpec},
 };
@@ -31,7 +31,7 @@ use windlass_linux::{
 };
 
 use crate::{
-    catalogue::Kind,
+    catalogue::VolumeType,
     csi::Drivers,
     layout::{self, Home, Layout, Slot},
     memory::Memory,
@@ -44,6 +44,7 @@ use crate::{
 pub mod csi;
 pub mod empty_dir;
 pub mod host_path;
+pub mod image;
 pub mod local;
 pub mod written;
 
@@ -58,6 +59,20 @@ pub use proof::{directory_proof, mount_proof, mounted, nothing_proof};
 pub use statistics::{Condition, Measure, Statistics};
 pub use windlass_core::flight::Left;
 
+/// All types of volumes, in the kubelet's order (P-12).
+pub static ALL: [&VolumeType; 10] = [
+    &empty_dir::EMPTY_DIR,
+    &empty_dir::GIT_REPO,
+    &host_path::HOST_PATH,
+    &written::SECRET,
+    &written::DOWNWARD_API,
+    &written::CONFIG_MAP,
+    &written::PROJECTED,
+    &local::LOCAL_VOLUME,
+    &csi::CSI,
+    &image::IMAGE,
+];
+
 /// What plugins work with.
 pub struct Scene {
     /// Where things are.
@@ -70,6 +85,8 @@ pub struct Scene {
     pub tokens: token::Cache,
     /// The CSI drivers.
     pub drivers: Arc<Drivers>,
+    /// What this node attached itself.
+    pub attachments: Attachments,
     /// Who hears what pods' owners should know.
     pub tell: Tell,
     /// This node's name.
@@ -144,6 +161,29 @@ pub(crate) fn read_only(pod: &api::Pod) -> BTreeSet<OuterName> {
     let volumes = pod.spec.iter().filter_map(|it| it.volumes.as_ref()).flatten();
     let claims = volumes.filter(|it| it.persistent_volume_claim.as_ref().is_some_and(|it| it.read_only == Some(true)));
     claims.map(|it| it.name.as_str().into()).collect()
+}
+
+/// What was handed over when a volume was attached, for the calls that follow: names and values.
+pub type HandedOver = BTreeMap<String, String>;
+
+/// What was handed over of the volumes that this node attached itself. The records have it too.
+#[derive(Default)]
+pub struct Attachments(Mutex<HashMap<VolumeId, HandedOver>>);
+
+impl Attachments {
+    /// What was handed over when this node attached a volume.
+    pub fn get(&self, volume: &VolumeId) -> Option<HandedOver> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(volume).cloned()
+    }
+
+    /// A volume is attached by this node, and this was handed over; or it is not.
+    pub fn set(&self, volume: &VolumeId, handed_over: Option<HandedOver>) {
+        let mut attached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match handed_over {
+            Some(handed_over) => attached.insert(volume.clone(), handed_over),
+            None => attached.remove(volume),
+        };
+    }
 }
 
 /// A volume to be attached.
@@ -245,6 +285,11 @@ impl Made {
     pub fn new_mount(mount: &mount::Detached, path: &Path, kind: &str) -> Result<Self, Failure> {
         let (proof, path) = (new_mount_proof(mount, kind)?, path.to_path_buf());
         Ok(Self { proof, what: What::Mount(path.clone()), path, refresh_at: None, lost_at: None })
+    }
+
+    /// Something of the host, to which nothing is done.
+    pub(crate) fn untouched(path: PathBuf) -> Self {
+        Self { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None, lost_at: None }
     }
 
     /// Is this mount what was made?
@@ -419,7 +464,7 @@ pub trait Plugin: Send + Sync {
     }
 
     /// Attaches it to this node, and tells what is handed over to the calls that follow.
-    async fn attach(&self, _scene: &Scene, task: &Attach<'_>) -> Result<crate::csi::Context, Failure> {
+    async fn attach(&self, _scene: &Scene, task: &Attach<'_>) -> Result<HandedOver, Failure> {
         Err(Failure::refused(Cause::Other, format!("{} has nothing to attach", task.spec.plugin)))
     }
 
@@ -431,6 +476,11 @@ pub trait Plugin: Send + Sync {
     /// Makes it ready for this node.
     async fn stage(&self, _scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
         Err(Failure::refused(Cause::Other, format!("{} has nothing to stage", task.spec.plugin)))
+    }
+
+    /// Where it is staged, if that is a mount point.
+    fn staging_path(&self, _scene: &Scene, _spec: &VolumeSpec) -> Option<PathBuf> {
+        None
     }
 
     /// Undoes stage. That it is gone already is success.
@@ -450,7 +500,7 @@ pub trait Plugin: Send + Sync {
     }
 
     /// How full it is, while a pod has it.
-    fn statistics(&self, _scene: &Scene, _want: &Want, made: &Made) -> Result<Statistics, Failure> {
+    async fn statistics(&self, _scene: &Scene, _want: &Want, made: &Made) -> Result<Statistics, Failure> {
         statistics::measure(made)
     }
 
@@ -463,45 +513,6 @@ pub trait Plugin: Send + Sync {
     /// tells.
     fn staged(&self, _scene: &Scene) -> Result<Vec<(VolumeSpec, Option<Proof>)>, Failure> {
         Ok(Vec::new())
-    }
-}
-
-/// The plugin of a kind.
-pub fn of(kind: Kind) -> &'static dyn Plugin {
-    match kind {
-        Kind::EmptyDir | Kind::GitRepo => &empty_dir::EmptyDir,
-        Kind::HostPath => &host_path::HostPath,
-        Kind::Secret | Kind::DownwardApi | Kind::ConfigMap | Kind::Projected => &written::Written,
-        Kind::LocalVolume => &local::Local,
-        Kind::Image => &host_path::Image,
-        Kind::Csi => &csi::Csi,
-    }
-}
-
-/// What a container may assume of a volume (E-396, P-27..P-39).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Attributes {
-    /// It must not be written.
-    pub read_only: bool,
-    /// Its ownership is windlass's to change.
-    pub managed: bool,
-    /// The container runtime may relabel it for SELinux.
-    pub relabel: bool,
-}
-
-impl Attributes {
-    /// Those of a directory of this kind.
-    pub fn of(kind: Kind, access: Access) -> Self {
-        let read_only = access == Access::ReadOnly;
-        let (read_only, managed, relabel) = match kind {
-            Kind::EmptyDir | Kind::GitRepo => (false, true, true),
-            Kind::HostPath => (read_only, false, false),
-            Kind::Secret | Kind::DownwardApi | Kind::ConfigMap | Kind::Projected => (true, true, true),
-            Kind::LocalVolume => (read_only, !read_only, true),
-            Kind::Csi => (read_only, !read_only, false),
-            Kind::Image => (true, false, false),
-        };
-        Self { read_only, managed, relabel }
     }
 }
 

@@ -31,14 +31,13 @@ use windlass_linux::{
 };
 
 use crate::{
-    catalogue::Catalogue,
     csi::{self, Drivers},
     drive::{Drive, Message, Outside, Parts, Provisions, Wishes},
     executor::Executor,
     fingerprint::Fingerprint,
     layout::{self, Layout},
     memory::Memory,
-    plugin::{self, Scene},
+    plugin::{self, Attachments, Scene},
     provision::store::Store,
     record::Records,
     resolve::Settings,
@@ -138,7 +137,6 @@ pub struct Builder {
     state: Option<PathBuf>,
     runtime: PathBuf,
     settings: Settings,
-    catalogue: Catalogue,
     tokens: Arc<dyn token::Provider>,
     keep_terminated: bool,
     keep_directories: bool,
@@ -158,7 +156,6 @@ impl Builder {
             state: None,
             runtime: "/run/windlass".into(),
             settings: Settings::new("localhost"),
-            catalogue: Catalogue::default(),
             tokens: Arc::new(NoProvider),
             keep_terminated: false,
             keep_directories: false,
@@ -195,12 +192,6 @@ impl Builder {
     /// Who gives service account tokens. By default nobody, and volumes that need one wait with the reason `TokenMissing`.
     pub fn token_provider(mut self, provider: impl token::Provider + 'static) -> Self {
         self.tokens = Arc::new(provider);
-        self
-    }
-
-    /// The kinds of volumes that this node knows. The default is all.
-    pub fn catalogue(mut self, catalogue: Catalogue) -> Self {
-        self.catalogue = catalogue;
         self
     }
 
@@ -331,6 +322,7 @@ impl Builder {
             objects: memory.clone(),
             tokens: token::Cache::new(self.tokens),
             drivers,
+            attachments: Attachments::default(),
             tell: Tell::new(move |event| {
                 if let Some(listeners) = listeners.upgrade() {
                     let _ = listeners.send(Change::Event(event));
@@ -360,7 +352,7 @@ impl Builder {
         let drive = Drive::new(Parts {
             engine,
             outside: Outside::new(executor.clone(), workers.clone(), inbox.clone(), changes.clone(), locks),
-            wishes: Wishes::new(memory, settings, self.catalogue),
+            wishes: Wishes::new(memory, settings),
             provisions: Provisions::new(Store::new(state), self.delete_delay),
             under_way,
             keep_directories: self.keep_directories,

@@ -65,6 +65,7 @@ impl Case {
             objects: Arc::new(RwLock::new(Memory::new([1, 2]))),
             tokens: token::Cache::new(Arc::new(token::NoProvider)),
             drivers: windlass::csi::Drivers::none(),
+            attachments: Default::default(),
             tell: Tell::new(|_| {}),
             node: "node-1".into(),
         };

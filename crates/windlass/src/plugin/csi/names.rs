@@ -6,7 +6,8 @@ use windlass_core::{
     spec::{Identity, VolumeSpec},
 };
 
-use crate::{catalogue::Kind, layout::Slot};
+use super::CSI;
+use crate::layout::Slot;
 
 /// The name of the object that says whether a volume is attached to a node (C-69).
 pub fn attachment(handle: &str, driver: &str, node: &str) -> String {
@@ -33,6 +34,16 @@ fn digest<const N: usize>(parts: [&str; N]) -> String {
     digits.filter_map(|it| char::from_digit(it.into(), 16)).collect()
 }
 
+/// What tells a driver's volume from all others of drivers (C-67).
+pub fn own_name(driver: &str, handle: &str) -> String {
+    format!("{driver}^{handle}")
+}
+
+/// What the engine calls a driver's volume.
+pub fn volume_id(driver: &str, handle: &str) -> VolumeId {
+    format!("{}/{}", CSI.name, own_name(driver, handle)).as_str().into()
+}
+
 /// The driver of a volume and what the driver calls it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identified {
@@ -45,7 +56,7 @@ pub struct Identified {
 impl Identified {
     /// As a persistent volume's identity tells it (C-67).
     pub fn of_volume(volume: &VolumeId) -> Option<Self> {
-        let own = volume.as_str().strip_prefix(Kind::Csi.plugin_name())?.strip_prefix('/')?;
+        let own = volume.as_str().strip_prefix(CSI.name)?.strip_prefix('/')?;
         // A driver's name has no such character, a handle may have many.
         let (driver, handle) = own.split_once('^')?;
         (!driver.is_empty() && !handle.is_empty()).then(|| Self { driver: driver.into(), handle: handle.into() })

@@ -10,7 +10,7 @@ use k8s_openapi::{
     serde_json::{self, Value, json},
 };
 use windlass::{
-    catalogue::{Catalogue, Drivers},
+    catalogue::Drivers,
     layout::Slot,
     plugin::{Failure, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, local::Local},
     resolve::{Given, Resolver, Settings},
@@ -125,9 +125,9 @@ impl Claim {
 
 impl Claimed {
     fn of(case: &Case, pod: Pod) -> Self {
-        let (settings, catalogue, drivers) = (Settings::new("node-1"), Catalogue::default(), Drivers::new());
+        let (settings, drivers) = (Settings::new("node-1"), Drivers::new());
         let objects = case.scene.objects.read().unwrap();
-        let resolver = Resolver { settings: &settings, catalogue: &catalogue, drivers: &drivers, objects: &*objects };
+        let resolver = Resolver { settings: &settings, drivers: &drivers, objects: &*objects };
         let given = Given { source: "test".into(), version: Version::NONE, phase: Phase::Running };
         let mut resolved = resolver.resolve(&pod, given).unwrap();
         let spec::Want::Volume(used) = &resolved.pod.volumes[0].want else { panic!("{:?}", resolved.pod.volumes) };
@@ -144,6 +144,7 @@ impl Claimed {
             objects: Arc::clone(&case.scene.objects),
             tokens: token::Cache::new(Arc::new(token::NoProvider)),
             drivers: windlass::csi::Drivers::none(),
+            attachments: Default::default(),
             tell: Tell::new(move |event| listener.lock().unwrap().push(event)),
             node: Arc::clone(&case.scene.node),
         };
