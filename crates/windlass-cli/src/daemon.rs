@@ -26,13 +26,12 @@ use tokio::{
 use windlass::{
     Node,
     backend::{About, NodeBackend, Recorder},
-    csi::DriverSettings,
-    node::Builder,
+    node::{Builder, DriverSettings, Limits},
     source::directory::{self, Directory},
     token::{LocalIssuer, Program},
 };
 use windlass_api::server;
-use windlass_linux::{table, workers::Limits};
+use windlass_linux::table;
 
 use crate::{output, paths::Paths};
 

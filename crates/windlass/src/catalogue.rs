@@ -180,7 +180,7 @@ impl fmt::Debug for VolumeType {
 }
 
 /// The driver of a volume, if its calls are those of a driver.
-pub fn driver_of(spec: &VolumeSpec) -> Option<&DriverName> {
+pub(crate) fn driver_of(spec: &VolumeSpec) -> Option<&DriverName> {
     spec.driver.as_ref().filter(|_| VolumeType::of(spec).is_some_and(|it| it.held_up_by == HeldUpBy::Driver))
 }
 
@@ -243,7 +243,7 @@ impl Origin<'_> {
 }
 
 /// The type of a volume that the kubelet sets up and windlass does not, if it is of one.
-pub fn foreign_kind(origin: &Origin<'_>) -> Option<&'static str> {
+pub(crate) fn foreign_kind(origin: &Origin<'_>) -> Option<&'static str> {
     let (nfs, iscsi, fc, flex) = match origin {
         Origin::Pod(it) => (it.nfs.is_some(), it.iscsi.is_some(), it.fc.is_some(), it.flex_volume.is_some()),
         Origin::Persistent(volume) => {

@@ -23,12 +23,12 @@ use crate::catalogue::VolumeType;
 
 mod home;
 
-pub use home::Home;
+pub(crate) use home::Home;
 
 /// The mode of directories that are nobody else's business (P-16).
-pub const PRIVATE: Mode = Mode::from_bits_retain(0o750);
+pub(crate) const PRIVATE: Mode = Mode::from_bits_retain(0o750);
 /// The mode of a plugin's directory in a pod whose volumes everybody may enter.
-pub const OPEN: Mode = Mode::from_bits_retain(0o755);
+pub(crate) const OPEN: Mode = Mode::from_bits_retain(0o755);
 
 /// The directory of all pods.
 const PODS: &str = "pods";
@@ -136,7 +136,7 @@ impl Layout {
 }
 
 /// Opens a directory that this system's owner chose; makes it and those above it if they are missing.
-pub fn make_root(path: &Path) -> Result<Place, Error> {
+pub(crate) fn make_root(path: &Path) -> Result<Place, Error> {
     match Place::root(path) {
         Err(error) if error.is_missing() => {}
         other => return Ok(other?),

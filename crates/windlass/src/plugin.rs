@@ -41,12 +41,12 @@ use crate::{
     token,
 };
 
-pub mod csi;
-pub mod empty_dir;
-pub mod host_path;
-pub mod image;
-pub mod local;
-pub mod written;
+pub(crate) mod csi;
+pub(crate) mod empty_dir;
+pub(crate) mod host_path;
+pub(crate) mod image;
+pub(crate) mod local;
+pub(crate) mod written;
 
 mod device_map;
 mod group;
@@ -54,13 +54,14 @@ mod proof;
 mod statistics;
 
 pub(crate) use group::wanted as group_wanted;
+pub use proof::mount_proof;
 use proof::new_mount_proof;
-pub use proof::{directory_proof, mount_proof, mounted, nothing_proof};
+pub(crate) use proof::{directory_proof, mounted, nothing_proof};
 pub use statistics::{Condition, Measure, Statistics};
 pub use windlass_core::flight::Left;
 
 /// All types of volumes, in the kubelet's order (P-12).
-pub static ALL: [&VolumeType; 10] = [
+pub(crate) static ALL: [&VolumeType; 10] = [
     &empty_dir::EMPTY_DIR,
     &empty_dir::GIT_REPO,
     &host_path::HOST_PATH,
@@ -164,7 +165,7 @@ pub(crate) fn read_only(pod: &api::Pod) -> BTreeSet<OuterName> {
 }
 
 /// What was handed over when a volume was attached, for the calls that follow: names and values.
-pub type HandedOver = BTreeMap<String, String>;
+pub(crate) type HandedOver = BTreeMap<String, String>;
 
 /// What was handed over of the volumes that this node attached itself. The records have it too.
 #[derive(Default)]
@@ -399,7 +400,7 @@ fn explain(
 }
 
 /// An error and what led to it, in one line.
-pub fn chain(error: &(dyn StdError + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
@@ -435,7 +436,7 @@ fn cause(error: &(dyn StdError + 'static)) -> Cause {
 }
 
 /// What the kernel's answer means to a person.
-pub fn obstacle(errno: Errno) -> Option<Obstacle> {
+pub(crate) fn obstacle(errno: Errno) -> Option<Obstacle> {
     Some(match errno {
         Errno::NOSPC | Errno::DQUOT => Obstacle::NoSpace,
         Errno::ROFS => Obstacle::ReadOnlyFileSystem,
@@ -524,7 +525,7 @@ pub(crate) fn foreign(mount: &table::Mount) -> Failure {
 }
 
 /// The path of a slot as people and the mount table call it.
-pub fn absolute(scene: &Scene, below: &Path) -> PathBuf {
+pub(crate) fn absolute(scene: &Scene, below: &Path) -> PathBuf {
     // Of the right length from the start, so that it need not grow.
     let mut path = PathBuf::with_capacity(scene.layout.path().as_os_str().len() + 1 + below.as_os_str().len());
     path.extend([scene.layout.path(), below]);

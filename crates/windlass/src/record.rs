@@ -242,7 +242,7 @@ impl Begun {
 }
 
 /// A record that was found, or what is wrong with it.
-pub type Found = (Key, Result<Record, Error>);
+pub(crate) type Found = (Key, Result<Record, Error>);
 
 /// How the names in a directory of records are read.
 type Names = fn(&Place) -> Result<Vec<Name>, whole_file::Error>;

@@ -40,9 +40,9 @@ use windlass_core::{
     spec::{Access, Capabilities, Identity, Mode, Phase, Pod, PodVolume, Sharing, Use, VolumeSpec, Want},
 };
 
-pub use attachment::Attached;
-pub use refusal::Refusal;
-pub use selinux::Defaults as SelinuxDefaults;
+pub(crate) use attachment::Attached;
+pub(crate) use refusal::Refusal;
+pub(crate) use selinux::Defaults as SelinuxDefaults;
 
 /// What holds for all pods of this node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,6 +96,7 @@ pub struct Given {
 
 /// Why a manifest is no pod at all.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// Nothing tells it from other pods.
     #[error("pod {0} has no uid")]
@@ -182,32 +183,6 @@ impl From<Trouble> for Want {
 }
 
 /// Everything that resolving depends on, apart from the pod.
-///
-/// ```
-/// use k8s_openapi::api::core::v1::Pod;
-/// use windlass::{catalogue::Drivers, memory::Memory, resolve::{Given, Resolver, Settings}};
-/// use windlass_core::{ids::Version, spec::{Phase, Want}};
-///
-/// let mut pod: Pod = k8s_openapi::serde_json::from_str(r#"{
-///     "metadata": {"namespace": "default", "name": "web", "uid": "1"},
-///     "spec": {
-///         "containers": [{"name": "main", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
-///         "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-///     }
-/// }"#)?;
-/// windlass::defaults::pod(&mut pod);
-///
-/// let (settings, objects) = (Settings::new("node-1"), Memory::new([1, 2]));
-/// let drivers = Drivers::new();
-/// let resolver = Resolver { settings: &settings, drivers: &drivers, objects: &objects };
-/// let given = Given { source: "test".into(), version: Version::NONE, phase: Phase::Running };
-/// let resolved = resolver.resolve(&pod, given)?;
-///
-/// let Want::Unknown { text, waits_on } = &resolved.pod.volumes[0].want else { panic!() };
-/// assert!(text.ends_with("persistentvolumeclaims \"data\" not found"));
-/// assert_eq!(waits_on.as_ref(), resolved.depends_on.first());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy)]
 pub struct Resolver<'a, O: ?Sized> {
     /// What holds for all pods of this node.
@@ -276,7 +251,7 @@ fn secrets(source: &api::CSIPersistentVolumeSource) -> impl Iterator<Item = &api
 }
 
 /// What a pod is called: by its identity and, for people, as `namespace/name`. Also gives its specification.
-pub fn identify(pod: &api::Pod) -> Result<(PodUid, String, &PodSpec), Error> {
+pub(crate) fn identify(pod: &api::Pod) -> Result<(PodUid, String, &PodSpec), Error> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let full_name = format!("{}/{name}", pod.metadata.namespace.as_deref().unwrap_or_default());
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();

@@ -12,7 +12,7 @@ mod capabilities;
 pub(crate) mod controller;
 mod device;
 mod directory;
-pub mod names;
+pub(crate) mod names;
 pub(crate) mod notes;
 mod request;
 
@@ -92,7 +92,7 @@ pub(super) static CSI: VolumeType = VolumeType {
 
 /// The calls of [`CSI`].
 #[derive(Clone, Copy, Debug)]
-pub struct Csi;
+pub(crate) struct Csi;
 
 #[async_trait]
 impl Plugin for Csi {

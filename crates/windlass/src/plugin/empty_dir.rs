@@ -84,7 +84,7 @@ const OPEN_TO_ALL: Attributes = Attributes { read_only: false, managed: true, re
 
 /// The calls of [`EMPTY_DIR`] and [`GIT_REPO`].
 #[derive(Clone, Copy, Debug)]
-pub struct EmptyDir;
+pub(crate) struct EmptyDir;
 
 #[async_trait]
 impl Plugin for EmptyDir {

@@ -31,7 +31,7 @@ pub(super) static HOST_PATH: VolumeType = VolumeType {
 
 /// The calls of [`HOST_PATH`].
 #[derive(Clone, Copy, Debug)]
-pub struct HostPath;
+pub(crate) struct HostPath;
 
 #[async_trait]
 impl Plugin for HostPath {

@@ -17,7 +17,7 @@ pub(super) static IMAGE: VolumeType = VolumeType {
 
 /// The calls of [`IMAGE`].
 #[derive(Clone, Copy, Debug)]
-pub struct Image;
+pub(crate) struct Image;
 
 #[async_trait]
 impl Plugin for Image {

@@ -66,7 +66,7 @@ fn capabilities() -> Capabilities {
     }
 }
 
-/// The calls of [`LOCAL_VOLUME`].
+/// The calls of `LOCAL_VOLUME`.
 #[derive(Clone, Copy, Debug)]
 pub struct Local;
 

@@ -68,7 +68,7 @@ const fn written(name: &'static str) -> VolumeType {
 
 /// Their calls.
 #[derive(Clone, Copy, Debug)]
-pub struct Written;
+pub(crate) struct Written;
 
 #[async_trait]
 impl Plugin for Written {

@@ -6,11 +6,8 @@ use k8s_openapi::{
     api::core::v1::Pod,
     serde_json::{self, Value, json},
 };
-use windlass::{
-    catalogue::{Drivers, VolumeType},
-    layout::Slot,
-    plugin::{Failure, Made, Plugin, Publish, Unpublish, Want},
-    resolve::{Given, Resolver, Settings},
+use windlass::inner::{
+    DriverFacts, Failure, Given, Made, Plugin, Publish, Resolver, Settings, Slot, Unpublish, VolumeType, Want, fill_in,
 };
 use windlass_core::{
     ids::{PodUid, Version},
@@ -50,13 +47,13 @@ impl Volume {
         let Value::Object(spec) = spec else { panic!("{spec} is no object") };
         manifest["spec"].as_object_mut().unwrap().extend(spec);
         let mut pod: Pod = serde_json::from_value(manifest).unwrap();
-        windlass::defaults::pod(&mut pod);
+        fill_in(&mut pod);
         Self::of(case, pod)
     }
 
     /// The only volume of a pod.
     pub(crate) fn of(case: &Case, pod: Pod) -> Self {
-        let (settings, drivers) = (Settings::new("node-1"), Drivers::new());
+        let (settings, drivers) = (Settings::new("node-1"), DriverFacts::new());
         let objects = case.scene.objects.read().unwrap();
         let resolver = Resolver { settings: &settings, drivers: &drivers, objects: &*objects };
         let given = Given { source: "test".into(), version: Version::NONE, phase: Phase::Running };
