@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, from_value, json};
-use windlass::memory::Object;
+use windlass::manifest::Object;
 use windlass_csi::proto::csi;
 
 /// What volumes are said to have: the least that `windlass-loop` makes.

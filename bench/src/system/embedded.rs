@@ -10,11 +10,11 @@ use k8s_openapi::api::core::v1::Pod;
 use tokio::{runtime::Runtime, task::JoinSet};
 use windlass::{
     Node,
-    memory::Object,
+    ids::PodUid,
+    manifest::Object,
     node::Change,
     source::{Containers, Source},
 };
-use windlass_core::ids::PodUid;
 
 use super::Places;
 use crate::{

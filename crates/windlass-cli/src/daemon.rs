@@ -27,14 +27,13 @@ use tokio::{
 use windlass::{
     Node,
     backend::{About, NodeBackend, Recorder},
-    csi::DriverSettings,
     metrics::Metrics,
-    node::{Builder, Observer},
+    node::{Builder, DriverSettings, Limits, Observer},
     source::directory::{self, Directory},
     token::{LocalIssuer, Program},
 };
 use windlass_api::server;
-use windlass_linux::{table, workers::Limits};
+use windlass_linux::table;
 
 use crate::{output, paths::Paths};
 

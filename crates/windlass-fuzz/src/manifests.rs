@@ -1,9 +1,6 @@
 //! Manifests, as YAML and as JSON.
 
-use windlass::{
-    manifest::{self, Document, Error},
-    validate,
-};
+use windlass::manifest::{self, Document, Error, validate};
 
 /// Fields as the checks name them, of which the lines are looked for.
 const FIELDS: [&str; 6] =

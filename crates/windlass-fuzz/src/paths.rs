@@ -6,7 +6,7 @@ use std::{
     path::{Component, Path},
 };
 
-use windlass::layout;
+use windlass::inner;
 use windlass_linux::name::{Name, Relative};
 
 /// Whatever is accepted stays below the directory it is used in, and is accepted as it is when it is seen again.
@@ -31,6 +31,6 @@ pub(crate) fn target(bytes: &[u8]) {
     if let Ok(plugin) = str::from_utf8(bytes)
         && !plugin.contains('~')
     {
-        assert_eq!(layout::unescape(&layout::escape(plugin)), plugin);
+        assert_eq!(inner::unescape(&inner::escape(plugin)), plugin);
     }
 }

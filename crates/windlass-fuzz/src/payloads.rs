@@ -10,8 +10,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use windlass::{
-    memory::Memory,
-    payload::{self, Surroundings},
+    inner::{self, Memory, Surroundings},
     token,
 };
 
@@ -63,7 +62,7 @@ pub(crate) fn target(bytes: &[u8]) {
     for volume in &volumes {
         let contents = || {
             let tokens = &|_: &_| Err(token::Error::NoProvider);
-            payload::contents(&pod, volume, Surroundings { node: "node-1", sources: &memory, tokens })
+            inner::contents(&pod, volume, Surroundings { node: "node-1", sources: &memory, tokens })
         };
         let (Ok(once), Ok(again)) = (contents(), contents()) else { continue };
         let mut others = again.files();

@@ -1,6 +1,6 @@
 //! Quantities (`10Mi`, `1e3`, `100m`), against a model with wide numbers.
 
-use windlass::quantity::{self, MAX};
+use windlass::inner::quantity::{self, MAX};
 
 /// Bytes and thousandths agree with each other, and with the model where its numbers are wide enough.
 pub(crate) fn target(bytes: &[u8]) {

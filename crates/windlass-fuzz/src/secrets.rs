@@ -1,6 +1,6 @@
 //! Nothing that is said about a secret quotes it (I-12).
 
-use windlass::{manifest, validate};
+use windlass::manifest::{self, validate};
 
 const CANARY: &str = "forty-fathoms-of-rope";
 

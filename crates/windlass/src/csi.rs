@@ -5,7 +5,7 @@
 //! volumes and nothing else (I-6).
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     future::{Future, poll_fn},
     io,
     num::NonZeroUsize,
@@ -16,7 +16,7 @@ use std::{
 };
 
 use tokio::{net::UnixStream, runtime, sync::watch, task::AbortHandle};
-use windlass_core::{ids::VolumeId, operation::Cause};
+use windlass_core::operation::Cause;
 use windlass_csi::{CallError, Driver, End, Endpoint, Limits, NodeCapabilities, NodeInfo, registration};
 
 use crate::{
@@ -26,9 +26,6 @@ use crate::{
 
 /// How long a call may take, if nobody says otherwise (C-46).
 pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(120);
-
-/// Names and values that a driver hands over for later calls.
-pub type Context = BTreeMap<String, String>;
 
 /// How the drivers of a node are found and called.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,8 +70,6 @@ pub struct Drivers {
     sockets: Mutex<BTreeMap<PathBuf, bool>>,
     /// How controller services are called.
     controllers: RwLock<BTreeMap<String, Driver>>,
-    /// What drivers handed over when this node attached volumes of theirs. The records have it too.
-    attached: Mutex<HashMap<VolumeId, Context>>,
     /// Who notices that a driver was started again, or that nobody takes its calls, by its name.
     watches: Mutex<BTreeMap<String, Vec<AbortHandle>>>,
     /// By its name, held by the one who asks a driver anew; others wait for the answer.
@@ -154,7 +149,6 @@ impl Drivers {
             observer,
             sockets: Mutex::default(),
             controllers: RwLock::default(),
-            attached: Mutex::default(),
             watches: Mutex::default(),
             asking: Mutex::default(),
             tell: OnceLock::new(),
@@ -396,20 +390,6 @@ impl Drivers {
     pub(crate) fn deadline(&self, name: &str) -> Duration {
         let of_driver = self.settings.drivers.get(name).and_then(|it| it.deadline);
         of_driver.unwrap_or(self.settings.deadline)
-    }
-
-    /// What a driver handed over when this node attached a volume.
-    pub(crate) fn context(&self, volume: &VolumeId) -> Option<Context> {
-        self.attached.lock().unwrap_or_else(PoisonError::into_inner).get(volume).cloned()
-    }
-
-    /// A volume is attached by this node, and this was handed over; or it is not.
-    pub(crate) fn set_context(&self, volume: &VolumeId, context: Option<Context>) {
-        let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
-        match context {
-            Some(context) => attached.insert(volume.clone(), context),
-            None => attached.remove(volume),
-        };
     }
 
     /// Makes a call. Whoever awaits it may do so on any thread, or on one after the other.

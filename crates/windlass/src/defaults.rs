@@ -23,15 +23,6 @@ use crate::memory::Object;
 const FILE_MODE: i32 = 0o644;
 
 /// Fills a pod: its volumes, and the resources that the downward API shows.
-///
-/// ```
-/// use k8s_openapi::api::core::v1::{Pod, PodSpec, Volume};
-///
-/// let scratch = Volume { name: "scratch".into(), ..Volume::default() };
-/// let mut pod = Pod { spec: Some(PodSpec { volumes: Some(vec![scratch]), ..PodSpec::default() }), ..Pod::default() };
-/// windlass::defaults::pod(&mut pod);
-/// assert!(pod.spec.unwrap().volumes.unwrap()[0].empty_dir.is_some(), "no source is an emptyDir");
-/// ```
 pub fn pod(pod: &mut Pod) {
     namespace(&mut pod.metadata);
     without_managers(&mut pod.metadata);
@@ -138,7 +129,7 @@ fn azure_disk(source: &mut AzureDiskVolumeSource) {
 }
 
 /// Fills a persistent volume.
-pub fn persistent_volume(volume: &mut PersistentVolume) {
+pub(crate) fn persistent_volume(volume: &mut PersistentVolume) {
     without_managers(&mut volume.metadata);
     volume.status.get_or_insert_default().phase.get_or_insert_with(|| "Pending".into());
     let Some(spec) = &mut volume.spec else { return };
@@ -153,7 +144,7 @@ pub fn persistent_volume(volume: &mut PersistentVolume) {
 }
 
 /// Fills a claim.
-pub fn claim(claim: &mut PersistentVolumeClaim) {
+pub(crate) fn claim(claim: &mut PersistentVolumeClaim) {
     namespace(&mut claim.metadata);
     without_managers(&mut claim.metadata);
     claim.status.get_or_insert_default().phase.get_or_insert_with(|| "Pending".into());
@@ -163,7 +154,7 @@ pub fn claim(claim: &mut PersistentVolumeClaim) {
 }
 
 /// Fills a CSI driver's object (C-34..C-43).
-pub fn csi_driver(driver: &mut CSIDriver) {
+pub(crate) fn csi_driver(driver: &mut CSIDriver) {
     without_managers(&mut driver.metadata);
     let spec = &mut driver.spec;
     spec.attach_required.get_or_insert(true);
@@ -179,14 +170,14 @@ pub fn csi_driver(driver: &mut CSIDriver) {
 }
 
 /// Fills a storage class.
-pub fn storage_class(class: &mut StorageClass) {
+pub(crate) fn storage_class(class: &mut StorageClass) {
     without_managers(&mut class.metadata);
     class.reclaim_policy.get_or_insert_with(|| "Delete".into());
     class.volume_binding_mode.get_or_insert_with(|| "Immediate".into());
 }
 
 /// Fills a secret: what was written as text becomes data, over what was there.
-pub fn secret(secret: &mut Secret) {
+pub(crate) fn secret(secret: &mut Secret) {
     namespace(&mut secret.metadata);
     without_managers(&mut secret.metadata);
     if secret.type_.as_ref().is_none_or(String::is_empty) {
@@ -199,7 +190,7 @@ pub fn secret(secret: &mut Secret) {
 }
 
 /// Fills in what the API server would fill in for an object of any kind.
-pub fn object(object: Object) -> Object {
+pub(crate) fn object(object: Object) -> Object {
     match object {
         Object::Claim(it) => Object::Claim(shared(it, claim)),
         Object::Volume(it) => Object::Volume(shared(it, persistent_volume)),
@@ -239,7 +230,7 @@ pub(crate) fn shared<T: Clone + PartialEq>(mut object: Arc<T>, fill: fn(&mut T))
 }
 
 /// Fills the namespace, for kinds that live in one: what `kubectl` does when it is told nothing.
-pub fn namespace(metadata: &mut ObjectMeta) {
+pub(crate) fn namespace(metadata: &mut ObjectMeta) {
     if metadata.namespace.as_ref().is_none_or(String::is_empty) {
         metadata.namespace = Some("default".into());
     }

@@ -22,11 +22,11 @@ use windlass_core::{
 use windlass_linux::{holders, name::Name, ownership, remove, table::MountId};
 
 use crate::{
-    catalogue::Kind,
+    catalogue::{Content, VolumeType, driver_of},
     csi::Refreshed,
     layout::{self, Home, Slot},
     packed::Packed,
-    plugin::{self, Attributes, Failure, Left, Made, Scene, Statistics, Want, What},
+    plugin::{self, Failure, Left, Made, Scene, Statistics, Want, What},
     record::{Record, Records, State},
 };
 
@@ -146,11 +146,7 @@ impl Executor {
     /// A driver that was started again is asked what it can do before it is called. If that is something else than before,
     /// nothing is made on the word of the one before: the engine hears of it first.
     async fn refresh_driver(&self, operation: &Operation) -> Result<(), Failure> {
-        let spec = &operation.spec;
-        let Some(driver) = spec.driver.as_ref().filter(|_| Kind::of_plugin(spec.plugin.as_str()) == Some(Kind::Csi))
-        else {
-            return Ok(());
-        };
+        let Some(driver) = driver_of(&operation.spec) else { return Ok(()) };
         let makes = match operation.action {
             Action::Attach | Action::Stage { .. } | Action::Publish { .. } | Action::Expand { .. } => true,
             Action::Unpublish { .. } | Action::Unstage | Action::Detach => false,
@@ -173,7 +169,7 @@ impl Executor {
                 slot.into_iter().flat_map(|it| [it.join("mount"), it]).collect()
             }
             Action::Stage { .. } | Action::Unstage => {
-                plugin::csi::staging_path(&self.scene, spec).into_iter().collect()
+                VolumeType::of(spec).and_then(|it| it.plugin.staging_path(&self.scene, spec)).into_iter().collect()
             }
             Action::Attach | Action::Detach | Action::Expand { .. } => return Vec::new(),
         };
@@ -186,8 +182,8 @@ impl Executor {
     }
 
     /// How full a volume is.
-    pub(crate) fn statistics(&self, want: &Want, made: &Made) -> Result<Statistics, Failure> {
-        plugin::of(want.detail.kind).statistics(&self.scene, want, made)
+    pub(crate) async fn statistics(&self, want: &Want, made: &Made) -> Result<Statistics, Failure> {
+        want.detail.volume_type.plugin.statistics(&self.scene, want, made).await
     }
 
     /// Whatever is mounted where something was made must be that: what somebody else put there is neither written to nor
@@ -244,7 +240,7 @@ impl Executor {
             return made.lost_at;
         }
         let (boot, earlier) = before?.made()?;
-        if Kind::of_plugin(spec.plugin.as_str()) != Some(Kind::EmptyDir) {
+        if VolumeType::of(spec).is_none_or(|it| it.content != Content::Scratch) {
             return None;
         }
         let was_proven = matches!(before?.state, State::Proven { .. });
@@ -314,13 +310,13 @@ impl Executor {
         }
     }
 
-    fn check_refusal(&self, pod: &PodUid, want: &Want, spec: &VolumeSpec) -> Result<(), Failure> {
+    fn check_refusal(&self, pod: &PodUid, want: &Want) -> Result<(), Failure> {
         let Some(refusal) = &want.detail.refusal else { return Ok(()) };
         let invalid = Cause::Node(Obstacle::InputInvalid);
         let cause = refusal.waits_on.clone().map_or(invalid, Cause::Object);
         let failure = Failure::refused(cause, refusal.to_string()).noting(&*refusal.note);
         if !self.may_still_come(&failure) {
-            self.scene.tell.warning(pod, refused_reason(want, spec), failure.text.as_str());
+            self.scene.tell.warning(pod, refusal.event, failure.text.as_str());
         }
         Err(failure)
     }
@@ -419,14 +415,6 @@ fn is_empty(path: &Path) -> bool {
     std::fs::read_dir(path).is_ok_and(|mut it| it.next().is_none())
 }
 
-/// The kubelet says `FailedMount` of a device on the wrong node too (E-268).
-fn refused_reason(want: &Want, spec: &VolumeSpec) -> &'static str {
-    match &want.detail.refusal {
-        Some(refusal) if refusal.step.contains("NodeAffinity") => "FailedMount",
-        Some(_) | None => failed_reason(spec.mode),
-    }
-}
-
 /// The kubelet's word for a volume that a pod does not get (P-48).
 pub(crate) fn failed_reason(mode: spec::Mode) -> &'static str {
     match mode {
@@ -453,7 +441,7 @@ pub(crate) fn publish_failed(mode: spec::Mode) -> &'static str {
 
 /// A group that nothing can be given to is told before anything is made, not by files that the pod cannot read.
 fn check_group(want: &Want, access: spec::Access) -> Result<(), Failure> {
-    if !Attributes::of(want.detail.kind, access).managed {
+    if !(want.detail.volume_type.attributes)(access).managed {
         return Ok(());
     }
     match plugin::group_wanted(want)? {

@@ -19,16 +19,16 @@ use windlass_linux::{
     safe_path::{self, Mounts, Place},
 };
 
-use crate::catalogue::Kind;
+use crate::catalogue::VolumeType;
 
 mod home;
 
-pub use home::Home;
+pub(crate) use home::Home;
 
 /// The mode of directories that are nobody else's business (P-16).
-pub const PRIVATE: Mode = Mode::from_bits_retain(0o750);
+pub(crate) const PRIVATE: Mode = Mode::from_bits_retain(0o750);
 /// The mode of a plugin's directory in a pod whose volumes everybody may enter.
-pub const OPEN: Mode = Mode::from_bits_retain(0o755);
+pub(crate) const OPEN: Mode = Mode::from_bits_retain(0o755);
 
 /// The directory of all pods.
 const PODS: &str = "pods";
@@ -136,7 +136,7 @@ impl Layout {
 }
 
 /// Opens a directory that this system's owner chose; makes it and those above it if they are missing.
-pub fn make_root(path: &Path) -> Result<Place, Error> {
+pub(crate) fn make_root(path: &Path) -> Result<Place, Error> {
     match Place::root(path) {
         Err(error) if error.is_missing() => {}
         other => return Ok(other?),
@@ -175,10 +175,9 @@ pub struct Slot {
 impl Slot {
     /// The place of a volume in a pod, if their names can be parts of a path.
     pub fn of(pod: &PodUid, spec: &VolumeSpec) -> Result<Self, name::Error> {
-        let inner = match Kind::of_plugin(spec.plugin.as_str()) {
-            // The names of volumes that a pod describes for a driver of old may be addresses (C-72, C-160).
-            Some(Kind::Csi) => escape(spec.inner_name.as_str()),
-            _ => spec.inner_name.as_str().to_owned(),
+        let inner = match VolumeType::of(spec).is_some_and(|it| it.slashed_names) {
+            true => escape(spec.inner_name.as_str()),
+            false => spec.inner_name.as_str().to_owned(),
         };
         Ok(Self {
             pod: Name::new("metadata.uid", pod.as_str())?,

@@ -24,12 +24,22 @@ use serde::{
 };
 use serde_saphyr::{DefaultMessageFormatter, MessageFormatter, Options, Spanned, budget::BudgetBreach};
 
-use crate::{defaults, memory::Object};
+use crate::defaults;
 
+pub use crate::{
+    memory::Object,
+    objects::{Kind, Reference},
+};
 pub(crate) use kinds::nearly;
 pub use shape::Shape;
 pub use typed::Unknown;
 pub use uid::give_uid;
+
+/// What is wrong with a pod or an object, by field: a node takes what has warnings, and a directory of manifests nothing
+/// that has errors.
+pub mod validate {
+    pub use crate::validate::{DRIVER_TIMEOUT, Finding, object, pod, references, written};
+}
 
 /// How deep values may lie within each other: more than any object of Kubernetes, and few enough for the stack of any
 /// thread, also in a build that was not optimized.
@@ -56,6 +66,7 @@ pub enum Document {
 
 /// An object that was not read.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Other {
     /// For example `apps/v1`.
     pub api_version: String,
@@ -76,7 +87,8 @@ impl fmt::Display for Other {
 
 /// Why manifests could not be read. Its text quotes nothing of a secret (I-12).
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("reading document {document}{}, line {line}: {problem}", Kind(.kind.as_deref()))]
+#[error("reading document {document}{}, line {line}: {problem}", OfKind(.kind.as_deref()))]
+#[non_exhaustive]
 pub struct Error {
     /// Which document, counted from one; those that hold nothing count too.
     pub document: usize,
@@ -90,6 +102,7 @@ pub struct Error {
 
 /// What is wrong with a manifest.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Problem {
     /// There are bytes that are no text.
     #[error("this is not UTF-8")]
@@ -112,9 +125,9 @@ pub enum Problem {
 }
 
 /// In brackets what a document says it is.
-struct Kind<'a>(Option<&'a str>);
+struct OfKind<'a>(Option<&'a str>);
 
-impl fmt::Display for Kind<'_> {
+impl fmt::Display for OfKind<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.map_or(Ok(()), |kind| write!(f, " ({kind})"))
     }

@@ -12,7 +12,10 @@ use tokio::sync::watch;
 use windlass_core::ids::{PodUid, VolumeId};
 use windlass_linux::workers::{Lane, Workers};
 
-use crate::plugin::{self, Statistics};
+use crate::{
+    plugin::{self, Statistics},
+    task,
+};
 
 /// More questions than this are not asked at a time: each may hang for as long as it likes, and has a thread. Beside two
 /// drivers that hang it must leave threads for everything else.
@@ -45,13 +48,14 @@ impl Asked {
 }
 
 impl Questions {
-    /// Asks on a thread of its own, unless that was asked before and is not answered yet.
+    /// Asks on a thread of its own, which it has while it does not wait for a driver, unless that was asked before and is
+    /// not answered yet.
     pub(crate) fn ask(
         self: &Arc<Self>,
         workers: &Workers,
         volume: &VolumeId,
         pod: &PodUid,
-        question: impl FnOnce() -> Answer + Send + 'static,
+        question: impl Future<Output = Answer> + Send + 'static,
     ) -> Asked {
         let key = (volume.clone(), pod.clone());
         let mut open = self.open();
@@ -67,12 +71,14 @@ impl Questions {
         open.insert(key.clone(), answer.clone());
         drop(open);
         let running = Running { questions: self.clone(), key };
-        let asked = workers.run(&Lane::from(format!("statistics {volume}").as_str()), move || {
-            let answer = question();
+        let work = async move {
+            let answer = question.await;
             // Whoever asks from now on asks anew.
             drop(running);
             sender.send_replace(Some(answer));
-        });
+        };
+        let lane = Lane::from(format!("statistics {volume}").as_str());
+        let asked = workers.run_job(&lane, task::begins(workers, &lane, || Box::pin(work)));
         Asked(asked.map(|_| answer).map_err(|error| plugin::chain(&error)))
     }
 
@@ -115,16 +121,16 @@ mod tests {
         let (questions, workers) = (Arc::new(Questions::default()), Workers::new("test", Limits::default()));
         let (volume, pod) = (VolumeId::from("hung"), PodUid::from("pod"));
         let (go_on, told) = mpsc::channel();
-        let first = questions.ask(&workers, &volume, &pod, move || {
+        let first = questions.ask(&workers, &volume, &pod, async move {
             let _ = told.recv();
             used(1)
         });
-        let second = questions.ask(&workers, &volume, &pod, || used(2));
+        let second = questions.ask(&workers, &volume, &pod, async { used(2) });
         // Another is not held up.
-        assert_eq!(wait(questions.ask(&workers, &VolumeId::from("other"), &pod, || used(3))), used(3));
+        assert_eq!(wait(questions.ask(&workers, &VolumeId::from("other"), &pod, async { used(3) })), used(3));
         go_on.send(()).unwrap();
         assert_eq!((wait(first), wait(second)), (used(1), used(1)));
-        assert_eq!(wait(questions.ask(&workers, &volume, &pod, || used(4))), used(4), "it is asked anew");
+        assert_eq!(wait(questions.ask(&workers, &volume, &pod, async { used(4) })), used(4), "it is asked anew");
         workers.stop();
     }
 
@@ -132,11 +138,11 @@ mod tests {
     fn a_question_that_breaks_off_can_be_asked_again() {
         let (questions, workers) = (Arc::new(Questions::default()), Workers::new("test", Limits::default()));
         let (volume, pod) = (VolumeId::from("volume"), PodUid::from("pod"));
-        let broken = questions.ask(&workers, &volume, &pod, || std::panic::resume_unwind(Box::new("broken")));
+        let broken = questions.ask(&workers, &volume, &pod, async { std::panic::resume_unwind(Box::new("broken")) });
         assert_eq!(wait(broken), Err("the question broke off".into()));
-        assert_eq!(wait(questions.ask(&workers, &volume, &pod, || used(1))), used(1));
+        assert_eq!(wait(questions.ask(&workers, &volume, &pod, async { used(1) })), used(1));
         workers.stop();
-        let late = wait(questions.ask(&workers, &volume, &pod, || used(2)));
+        let late = wait(questions.ask(&workers, &volume, &pod, async { used(2) }));
         assert_eq!(late, Err("start a job: the workers were stopped".into()));
         assert!(questions.open().is_empty());
     }
@@ -149,7 +155,7 @@ mod tests {
         let told = Arc::new(Mutex::new(told));
         let ask = |number: usize| {
             let told = told.clone();
-            questions.ask(&workers, &VolumeId::from(format!("{number}").as_str()), &pod, move || {
+            questions.ask(&workers, &VolumeId::from(format!("{number}").as_str()), &pod, async move {
                 let _ = told.lock().unwrap().recv();
                 used(0)
             })

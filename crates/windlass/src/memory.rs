@@ -26,6 +26,7 @@ use windlass_core::{
 
 /// An object of any kind that is kept.
 #[derive(Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Object {
     /// A claim.
     Claim(Arc<PersistentVolumeClaim>),
@@ -156,18 +157,6 @@ from! {
 }
 
 /// Objects in memory.
-///
-/// ```
-/// use k8s_openapi::api::core::v1::Node;
-/// use windlass::{memory::Memory, objects::{Lookup, Objects}};
-///
-/// let mut memory = Memory::new([1, 2]);
-/// assert_eq!(memory.node("node-1"), Lookup::Absent);
-/// let mut node = Node::default();
-/// node.metadata.name = Some("node-1".into());
-/// memory.put(node.into());
-/// assert!(matches!(memory.node("node-1"), Lookup::Found(_)));
-/// ```
 #[derive(Clone)]
 pub struct Memory {
     key: [u64; 2],
@@ -411,14 +400,14 @@ impl Objects for Memory {
 
 /// The way back from an object to the pods that use it or wait for it.
 #[derive(Clone, Default, Debug)]
-pub struct Dependents {
+pub(crate) struct Dependents {
     pods: BTreeMap<ObjectName, BTreeSet<PodUid>>,
     objects: BTreeMap<PodUid, Box<[ObjectName]>>,
 }
 
 impl Dependents {
     /// The pod uses these objects, and no longer what it used before, which is answered.
-    pub fn set(&mut self, pod: &PodUid, depends_on: &[ObjectName]) -> Box<[ObjectName]> {
+    pub(crate) fn set(&mut self, pod: &PodUid, depends_on: &[ObjectName]) -> Box<[ObjectName]> {
         let before = self.remove(pod);
         // Names are shared by all pods that use the object.
         let names = depends_on.iter().map(|object| {
@@ -434,7 +423,7 @@ impl Dependents {
     }
 
     /// The pod is gone. Answers what it used.
-    pub fn remove(&mut self, pod: &PodUid) -> Box<[ObjectName]> {
+    pub(crate) fn remove(&mut self, pod: &PodUid) -> Box<[ObjectName]> {
         let used = self.objects.remove(pod).unwrap_or_default();
         for object in &used {
             if let Some(pods) = self.pods.get_mut(object) {
@@ -448,7 +437,7 @@ impl Dependents {
     }
 
     /// The pods that use this object, in order.
-    pub fn of(&self, object: &ObjectName) -> Vec<PodUid> {
+    pub(crate) fn of(&self, object: &ObjectName) -> Vec<PodUid> {
         self.pods.get(object).into_iter().flatten().cloned().collect()
     }
 }

@@ -17,43 +17,56 @@ use k8s_openapi::api::core::v1 as api;
 use rustix::fd::OwnedFd;
 use tokio::sync::{broadcast, oneshot, watch};
 use windlass_core::{
-    answer::{self, InUse, PodStatus},
     event::{Goal, Place},
     ids::{DriverName, OuterName, PodUid, SourceName, VolumeId, WaiterId},
-    notice::Verdict,
-    oddity::Oddity,
-    operation::Proof,
-    reason::{Code, Reason},
-    snapshot::{Snapshot, SourceView},
-    spec,
+    snapshot::Snapshot,
     tally::Tally,
 };
 use windlass_linux::{
-    abilities::Abilities,
-    name::{self, Name},
+    name::Name,
     safe_path,
     whole_file::{self, Survives},
-    workers::{Counts, Lane, Workers},
+    workers::Workers,
 };
 
 use crate::{
+    catalogue::Attributes,
     csi, defaults,
     drive::{About, Drive, Message, Question},
     executor::Executor,
     measuring::{self, Asked, Questions},
     memory::Object,
     objects::{Kind, Reference},
-    plugin::{Attributes, Made, Want},
-    resolve,
+    plugin::{Made, Want},
     source::{Said, Source},
-    tell, view,
+    view,
 };
 
 mod lock;
 mod start;
 
 pub use start::{Builder, DELETE_DELAY_DEFAULT, Holder, Report, StartError};
+
+pub use crate::{
+    csi::{DEADLINE_DEFAULT, DriverSettings},
+    resolve::Error as IncompletePod,
+    tell::{Event, Tone},
+};
 pub(crate) use start::{random, said};
+pub use windlass_core::{
+    answer::{InUse, PodStatus, WaitError as VolumesError},
+    notice::Verdict,
+    oddity::Oddity,
+    operation::{Cause, Kind as OperationKind, Obstacle, Proof, Trouble},
+    reason::{Code, Reason, Urgency, WaitsOn},
+    snapshot::SourceView,
+    spec::Mode,
+};
+pub use windlass_linux::{
+    abilities::{Abilities, Ability},
+    name::Error as NameError,
+    workers::{Counts, Lane, LaneCounts, Limits},
+};
 
 pub use crate::observe::{Ending, Observed, Observer, OperationReport};
 
@@ -86,6 +99,7 @@ struct Inner {
 
 /// Why a node answers nothing any more. Its volumes stay as they are.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Ended {
     /// Somebody stopped it.
     #[error("the node was stopped and answers nothing any more; its volumes stay as they are")]
@@ -103,10 +117,11 @@ pub enum Ended {
 
 /// Why a wait did not end well.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WaitError {
     /// The volumes are not as they were waited for, in the kubelet's words.
     #[error(transparent)]
-    Volumes(#[from] answer::WaitError),
+    Volumes(#[from] VolumesError),
     /// The node has ended, so nothing is known any more.
     #[error(transparent)]
     Ended(#[from] Ended),
@@ -118,18 +133,42 @@ pub enum WaitError {
     },
 }
 
+impl WaitError {
+    /// Whether to wait again is of no use: the node has ended, or the pod or what is on disk has to be another first. Where
+    /// it is not, more time may help, and [`Node::explain`] tells what is waited for.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Ended(_) | Self::Leftover { .. } | Self::Volumes(VolumesError::Pod(_)) => true,
+            Self::Volumes(
+                VolumesError::TimedOut(_) | VolumesError::LimitReached(_) | VolumesError::StillMounted(_),
+            ) => false,
+        }
+    }
+}
+
 /// Why a pod was not taken. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PodError {
     /// The node has ended.
     #[error(transparent)]
     Ended(#[from] Ended),
     /// It lacks what every pod has.
     #[error(transparent)]
-    Incomplete(#[from] resolve::Error),
+    Incomplete(#[from] IncompletePod),
     /// Its UID cannot be the name of a directory.
     #[error(transparent)]
-    Name(#[from] name::Error),
+    Name(#[from] NameError),
+}
+
+impl PodError {
+    /// Whether the pod is at fault: no node takes it as it is.
+    pub fn is_of_pod(&self) -> bool {
+        match self {
+            Self::Incomplete(_) | Self::Name(_) => true,
+            Self::Ended(_) => false,
+        }
+    }
 }
 
 /// A source keeps no more than this.
@@ -137,6 +176,7 @@ const NOTE_MAX: usize = 8 << 20;
 
 /// Why a pod was not deleted. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DeleteError {
     /// Nobody knows it, and nothing of it is here.
     #[error("there is no such pod")]
@@ -152,15 +192,26 @@ pub enum DeleteError {
     Ended(#[from] Ended),
 }
 
+impl DeleteError {
+    /// Whether to try again is of no use. Where it is not, the node comes to know more.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Unknown | Self::Wanted | Self::Ended(_) => true,
+            Self::NotReady => false,
+        }
+    }
+}
+
 /// A volume as a container may have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Volume {
     /// What the pod calls it.
     pub name: OuterName,
     /// Its directory on the host, or for a device the device's path; none for an image, which the container runtime mounts.
     pub path: Option<PathBuf>,
     /// As a directory or as a device.
-    pub mode: spec::Mode,
+    pub mode: Mode,
     /// It must be given to containers read-only.
     pub read_only: bool,
     /// Its ownership is windlass's to change.
@@ -173,6 +224,7 @@ pub struct Volume {
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Change {
     /// A volume, or a pod's mount of it, stands differently than before.
     Volume {
@@ -195,7 +247,7 @@ pub enum Change {
     /// A volume was mounted, and with it all that the pod has.
     PodMounted(PodUid),
     /// What a pod's owner should know, in the kubelet's words.
-    Event(tell::Event),
+    Event(Event),
     /// Nothing of this pod is left: no volume, no record, no directory.
     PodReleased(PodUid),
     /// Nothing is left either of the volumes that this pod alone had.
@@ -227,7 +279,7 @@ pub enum Change {
         /// `namespace/name`.
         claim: Arc<str>,
         /// Whether somebody should look.
-        tone: tell::Tone,
+        tone: Tone,
         /// What Kubernetes' controllers call it, for example `ProvisioningFailed`.
         reason: &'static str,
         /// What became of it.
@@ -307,6 +359,7 @@ pub enum Change {
 
 /// What becomes of the volume of a claim that is deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Deleted {
     /// Its driver is asked to delete it; [`Node::show_claim`] tells how that goes.
     Deleting {
@@ -322,6 +375,7 @@ pub enum Deleted {
 
 /// Why the volume of a claim is not deleted. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClaimRefusal {
     /// There is nothing to delete.
     #[error("there is no claim {claim}, and no volume is kept that was made for it")]
@@ -374,6 +428,21 @@ pub enum ClaimRefusal {
     Ended(#[from] Ended),
 }
 
+impl ClaimRefusal {
+    /// Whether to try again is of no use as long as nobody changes what the node is given. Where it is not, what is in the
+    /// way goes by itself.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Unknown { .. }
+            | Self::StillThere { .. }
+            | Self::Named { .. }
+            | Self::SourceIncomplete { .. }
+            | Self::Ended(_) => true,
+            Self::InUse { .. } | Self::Busy { .. } => false,
+        }
+    }
+}
+
 fn users(pods: &[String]) -> String {
     match pods {
         [] => "this node".into(),
@@ -406,6 +475,7 @@ pub struct Totals {
 
 /// Why a volume of a pod is not settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Explanation {
     /// What the pod calls the volume.
     pub volume: OuterName,
@@ -436,7 +506,7 @@ impl Changes {
 /// A volume that is about to be handed out.
 pub(crate) struct Handed {
     pub(crate) name: OuterName,
-    pub(crate) mode: spec::Mode,
+    pub(crate) mode: Mode,
     pub(crate) attributes: Attributes,
     pub(crate) proof: Proof,
     pub(crate) place: Place,
@@ -593,7 +663,9 @@ impl Node {
         Ok(asked.collect())
     }
 
-    /// The CSI drivers that are registered, by name.
+    /// The CSI drivers that are registered, by name, with how they are called: for tests. Others ask
+    /// [`Node::show_drivers`].
+    #[doc(hidden)]
     pub fn drivers(&self) -> Vec<csi::Registered> {
         self.0.executor.scene.drivers.all()
     }
@@ -643,7 +715,7 @@ impl Node {
 
     fn measure(&self, pod: &PodUid, want: Want, made: Made) -> Asked {
         let (executor, volume) = (self.0.executor.clone(), want.detail.volume.clone());
-        let question = move || executor.statistics(&want, &made).map_err(|failure| failure.to_string());
+        let question = async move { executor.statistics(&want, &made).await.map_err(|failure| failure.to_string()) };
         self.0.questions.ask(&self.0.workers, &volume, pod, question)
     }
 
@@ -759,7 +831,8 @@ impl Node {
         self.ask(About::Everything, |drive| drive.show_operations()).await
     }
 
-    /// Everything, at one moment.
+    /// Everything that the engine knows at one moment, as it knows it: for tests. Others ask what is shown.
+    #[doc(hidden)]
     pub async fn snapshot(&self) -> Result<Snapshot, Ended> {
         self.ask(About::Everything, |drive| drive.engine().snapshot()).await
     }

@@ -23,6 +23,7 @@ pub enum Lookup<T> {
 
 /// A kind of object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
 pub enum Kind {
     /// `PersistentVolumeClaim`.
     Claim,

@@ -26,11 +26,10 @@ mod quote;
 mod snapshot;
 mod user;
 
-pub use error::{Error, Flaw};
-pub use nested::nested_directories;
-pub use quote::quote;
-pub use snapshot::Snapshot;
-pub use user::shared_user;
+pub(crate) use error::{Error, Flaw};
+pub(crate) use nested::nested_directories;
+pub(crate) use snapshot::Snapshot;
+pub(crate) use user::shared_user;
 
 /// What a pod's `fsGroup` adds to files of volumes that containers only read (P-212).
 const GROUP_FILE_BITS: u32 = 0o440;
@@ -95,26 +94,7 @@ pub struct Surroundings<'a> {
     pub tokens: &'a dyn Fn(&token::Request) -> Result<Token, token::Error>,
 }
 
-/// What is to be in a volume of a pod. The pod has the API server's defaults ([`crate::defaults`]).
-///
-/// ```
-/// use k8s_openapi::{api::core::v1::Pod, serde_json::{from_value, json}};
-/// use windlass::{defaults, memory::Memory, payload::{self, Surroundings}, token};
-///
-/// let mut pod: Pod = from_value(json!({
-///     "metadata": {"name": "web"},
-///     "spec": {"containers": [], "volumes": [{"name": "info", "downwardAPI": {
-///         "items": [{"path": "who", "fieldRef": {"fieldPath": "metadata.name"}}],
-///     }}]},
-/// }))?;
-/// defaults::pod(&mut pod);
-/// let volume = &pod.spec.as_ref().unwrap().volumes.as_ref().unwrap()[0];
-/// let (sources, tokens) = (&Memory::new([1, 2]), &|_: &_| Err(token::Error::NoProvider));
-/// let contents = payload::contents(&pod, volume, Surroundings { node: "node-1", sources, tokens })?;
-/// let (path, file) = contents.files().next().unwrap();
-/// assert_eq!((path.to_string().as_str(), file.contents.as_slice()), ("who", b"web".as_slice()));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// What is to be in a volume of a pod. The pod has the API server's defaults (`defaults.rs`).
 pub fn contents(pod: &Pod, volume: &Volume, surroundings: Surroundings<'_>) -> Result<Contents, Error> {
     let mut build = Build::new(pod, surroundings)?;
     let at = format!("spec.volumes[{}]", volume.name);
@@ -146,16 +126,10 @@ pub fn contents(pod: &Pod, volume: &Volume, surroundings: Surroundings<'_>) -> R
     build.finish()
 }
 
-/// The tokens that a volume of a pod shows, in order.
-pub fn token_requests(pod: &Pod, volume: &Volume) -> Vec<token::Request> {
-    let projections = volume.projected.iter().filter_map(|it| it.sources.as_ref()).flatten();
-    projections.filter_map(|it| it.service_account_token.as_ref()).map(|it| token_request(pod, it)).collect()
-}
-
 /// The mode that a directory of the volume must have in the end, if `mode` is what it is made with: the volume's own
 /// (0777 on a disk, 1777 on a tmpfs), and those that are made in it for other mounts (0755, [`nested_directories`]).
 /// Their group is that of the contents. The directories of the contents themselves are right already.
-pub fn directory_mode(contents: &Contents, mode: u32) -> u32 {
+pub(crate) fn directory_mode(contents: &Contents, mode: u32) -> u32 {
     if contents.group.is_some() { mode | GROUP_DIRECTORY_BITS } else { mode }
 }
 

@@ -5,11 +5,11 @@
 //! hang; only what a driver does is awaited.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet, HashMap},
     error::Error as StdError,
     fmt,
     path::{Path, PathBuf},
-    sync::{Arc, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::{Instant, SystemTime},
 };
 
@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1 as api;
 use rustix::io::Errno;
 use windlass_core::{
-    ids::{OuterName, PodUid},
+    ids::{OuterName, PodUid, VolumeId},
     operation::{Cause, Earlier, Obstacle, Proof},
     spec::{Access, VolumeSpec},
 };
@@ -31,7 +31,7 @@ use windlass_linux::{
 };
 
 use crate::{
-    catalogue::Kind,
+    catalogue::VolumeType,
     csi::Drivers,
     layout::{self, Home, Layout, Slot},
     memory::Memory,
@@ -42,11 +42,12 @@ use crate::{
     token,
 };
 
-pub mod csi;
-pub mod empty_dir;
-pub mod host_path;
-pub mod local;
-pub mod written;
+pub(crate) mod csi;
+pub(crate) mod empty_dir;
+pub(crate) mod host_path;
+pub(crate) mod image;
+pub(crate) mod local;
+pub(crate) mod written;
 
 mod device_map;
 mod group;
@@ -54,10 +55,25 @@ mod proof;
 mod statistics;
 
 pub(crate) use group::wanted as group_wanted;
+pub use proof::mount_proof;
 use proof::new_mount_proof;
-pub use proof::{directory_proof, mount_proof, mounted, nothing_proof};
+pub(crate) use proof::{directory_proof, mounted, nothing_proof};
 pub use statistics::{Condition, Measure, Statistics};
 pub use windlass_core::flight::Left;
+
+/// All types of volumes, in the kubelet's order (P-12).
+pub(crate) static ALL: [&VolumeType; 10] = [
+    &empty_dir::EMPTY_DIR,
+    &empty_dir::GIT_REPO,
+    &host_path::HOST_PATH,
+    &written::SECRET,
+    &written::DOWNWARD_API,
+    &written::CONFIG_MAP,
+    &written::PROJECTED,
+    &local::LOCAL_VOLUME,
+    &csi::CSI,
+    &image::IMAGE,
+];
 
 /// What plugins work with.
 pub struct Scene {
@@ -71,6 +87,8 @@ pub struct Scene {
     pub tokens: token::Cache,
     /// The CSI drivers.
     pub drivers: Arc<Drivers>,
+    /// What this node attached itself.
+    pub attachments: Attachments,
     /// Who hears what pods' owners should know.
     pub tell: Tell,
     /// Who is told of what is counted.
@@ -147,6 +165,29 @@ pub(crate) fn read_only(pod: &api::Pod) -> BTreeSet<OuterName> {
     let volumes = pod.spec.iter().filter_map(|it| it.volumes.as_ref()).flatten();
     let claims = volumes.filter(|it| it.persistent_volume_claim.as_ref().is_some_and(|it| it.read_only == Some(true)));
     claims.map(|it| it.name.as_str().into()).collect()
+}
+
+/// What was handed over when a volume was attached, for the calls that follow: names and values.
+pub(crate) type HandedOver = BTreeMap<String, String>;
+
+/// What was handed over of the volumes that this node attached itself. The records have it too.
+#[derive(Default)]
+pub struct Attachments(Mutex<HashMap<VolumeId, HandedOver>>);
+
+impl Attachments {
+    /// What was handed over when this node attached a volume.
+    pub fn get(&self, volume: &VolumeId) -> Option<HandedOver> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(volume).cloned()
+    }
+
+    /// A volume is attached by this node, and this was handed over; or it is not.
+    pub fn set(&self, volume: &VolumeId, handed_over: Option<HandedOver>) {
+        let mut attached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match handed_over {
+            Some(handed_over) => attached.insert(volume.clone(), handed_over),
+            None => attached.remove(volume),
+        };
+    }
 }
 
 /// A volume to be attached.
@@ -248,6 +289,11 @@ impl Made {
     pub fn new_mount(mount: &mount::Detached, path: &Path, kind: &str) -> Result<Self, Failure> {
         let (proof, path) = (new_mount_proof(mount, kind)?, path.to_path_buf());
         Ok(Self { proof, what: What::Mount(path.clone()), path, refresh_at: None, lost_at: None })
+    }
+
+    /// Something of the host, to which nothing is done.
+    pub(crate) fn untouched(path: PathBuf) -> Self {
+        Self { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None, lost_at: None }
     }
 
     /// Is this mount what was made?
@@ -357,7 +403,7 @@ fn explain(
 }
 
 /// An error and what led to it, in one line.
-pub fn chain(error: &(dyn StdError + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
@@ -393,7 +439,7 @@ fn cause(error: &(dyn StdError + 'static)) -> Cause {
 }
 
 /// What the kernel's answer means to a person.
-pub fn obstacle(errno: Errno) -> Option<Obstacle> {
+pub(crate) fn obstacle(errno: Errno) -> Option<Obstacle> {
     Some(match errno {
         Errno::NOSPC | Errno::DQUOT => Obstacle::NoSpace,
         Errno::ROFS => Obstacle::ReadOnlyFileSystem,
@@ -422,7 +468,7 @@ pub trait Plugin: Send + Sync {
     }
 
     /// Attaches it to this node, and tells what is handed over to the calls that follow.
-    async fn attach(&self, _scene: &Scene, task: &Attach<'_>) -> Result<crate::csi::Context, Failure> {
+    async fn attach(&self, _scene: &Scene, task: &Attach<'_>) -> Result<HandedOver, Failure> {
         Err(Failure::refused(Cause::Other, format!("{} has nothing to attach", task.spec.plugin)))
     }
 
@@ -434,6 +480,11 @@ pub trait Plugin: Send + Sync {
     /// Makes it ready for this node.
     async fn stage(&self, _scene: &Scene, task: &Stage<'_>) -> Result<Made, Failure> {
         Err(Failure::refused(Cause::Other, format!("{} has nothing to stage", task.spec.plugin)))
+    }
+
+    /// Where it is staged, if that is a mount point.
+    fn staging_path(&self, _scene: &Scene, _spec: &VolumeSpec) -> Option<PathBuf> {
+        None
     }
 
     /// Undoes stage. That it is gone already is success.
@@ -453,7 +504,7 @@ pub trait Plugin: Send + Sync {
     }
 
     /// How full it is, while a pod has it.
-    fn statistics(&self, scene: &Scene, _want: &Want, made: &Made) -> Result<Statistics, Failure> {
+    async fn statistics(&self, scene: &Scene, _want: &Want, made: &Made) -> Result<Statistics, Failure> {
         let began = Instant::now();
         let statistics = statistics::measure(made)?;
         // A file system knows it; files have to be counted, which the kubelet's metrics call by the name of the program.
@@ -475,45 +526,6 @@ pub trait Plugin: Send + Sync {
     }
 }
 
-/// The plugin of a kind.
-pub fn of(kind: Kind) -> &'static dyn Plugin {
-    match kind {
-        Kind::EmptyDir | Kind::GitRepo => &empty_dir::EmptyDir,
-        Kind::HostPath => &host_path::HostPath,
-        Kind::Secret | Kind::DownwardApi | Kind::ConfigMap | Kind::Projected => &written::Written,
-        Kind::LocalVolume => &local::Local,
-        Kind::Image => &host_path::Image,
-        Kind::Csi => &csi::Csi,
-    }
-}
-
-/// What a container may assume of a volume (E-396, P-27..P-39).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Attributes {
-    /// It must not be written.
-    pub read_only: bool,
-    /// Its ownership is windlass's to change.
-    pub managed: bool,
-    /// The container runtime may relabel it for SELinux.
-    pub relabel: bool,
-}
-
-impl Attributes {
-    /// Those of a directory of this kind.
-    pub fn of(kind: Kind, access: Access) -> Self {
-        let read_only = access == Access::ReadOnly;
-        let (read_only, managed, relabel) = match kind {
-            Kind::EmptyDir | Kind::GitRepo => (false, true, true),
-            Kind::HostPath => (read_only, false, false),
-            Kind::Secret | Kind::DownwardApi | Kind::ConfigMap | Kind::Projected => (true, true, true),
-            Kind::LocalVolume => (read_only, !read_only, true),
-            Kind::Csi => (read_only, !read_only, false),
-            Kind::Image => (true, false, false),
-        };
-        Self { read_only, managed, relabel }
-    }
-}
-
 /// Something is mounted where a volume belongs.
 pub(crate) fn foreign(mount: &table::Mount) -> Failure {
     let (path, kind, source) = (mount.mount_point.display(), mount.kind.display(), mount.source.display());
@@ -522,7 +534,7 @@ pub(crate) fn foreign(mount: &table::Mount) -> Failure {
 }
 
 /// The path of a slot as people and the mount table call it.
-pub fn absolute(scene: &Scene, below: &Path) -> PathBuf {
+pub(crate) fn absolute(scene: &Scene, below: &Path) -> PathBuf {
     // Of the right length from the start, so that it need not grow.
     let mut path = PathBuf::with_capacity(scene.layout.path().as_os_str().len() + 1 + below.as_os_str().len());
     path.extend([scene.layout.path(), below]);

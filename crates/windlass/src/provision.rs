@@ -28,8 +28,8 @@ use windlass_csi::proto::csi::{self, VolumeCapability, volume_capability as capa
 
 use self::departure::Departure;
 use crate::{
-    catalogue::Kind,
     objects::{self, Reference},
+    plugin::csi::names::volume_id,
     quantity,
 };
 
@@ -319,11 +319,6 @@ impl Provision {
         }
         Some((claim, volume))
     }
-}
-
-/// What the engine calls a driver's volume.
-pub(crate) fn volume_id(driver: &str, handle: &str) -> VolumeId {
-    format!("{}/{driver}^{handle}", Kind::Csi.plugin_name()).as_str().into()
 }
 
 /// How much a claim asks for.

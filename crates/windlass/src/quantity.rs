@@ -31,22 +31,11 @@ pub enum Error {
 }
 
 /// The number of bytes that `text` says, rounded up and capped at [`MAX`].
-///
-/// ```
-/// assert_eq!(windlass::quantity::bytes("1.5Gi"), Ok(1_610_612_736));
-/// assert_eq!(windlass::quantity::bytes("100m"), Ok(1));
-/// assert!(windlass::quantity::bytes("10 MB").is_err());
-/// ```
 pub fn bytes(text: &str) -> Result<u64, Error> {
     parse(text, 0)
 }
 
 /// The number of thousandths that `text` says, rounded up and capped at [`MAX`]: what processors are counted in.
-///
-/// ```
-/// assert_eq!(windlass::quantity::thousandths("1.5"), Ok(1500));
-/// assert_eq!(windlass::quantity::thousandths("250m"), Ok(250));
-/// ```
 pub fn thousandths(text: &str) -> Result<u64, Error> {
     parse(text, 3)
 }
@@ -78,7 +67,7 @@ fn parse(text: &str, scale: i64) -> Result<u64, Error> {
 }
 
 /// The number of bytes that `list` has for `name`; `None` if it has none.
-pub fn bytes_of(list: Option<&BTreeMap<String, Quantity>>, name: &str) -> Result<Option<u64>, Error> {
+pub(crate) fn bytes_of(list: Option<&BTreeMap<String, Quantity>>, name: &str) -> Result<Option<u64>, Error> {
     list.and_then(|it| it.get(name)).map(|it| bytes(&it.0)).transpose()
 }
 

@@ -28,7 +28,7 @@ use windlass_linux::{
 };
 
 use crate::{
-    catalogue::Kind,
+    catalogue::VolumeType,
     executor::Executor,
     layout::{self, Slot},
     plugin::{self, Failure, Made, What},
@@ -104,11 +104,11 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
     }
     let recorded: HashSet<&VolumeId> = staged.iter().map(|it| &it.spec.id).collect();
     let in_pods: HashMap<VolumeId, Arc<VolumeSpec>> = noted.values().map(|it| (it.id.clone(), it.clone())).collect();
-    for kind in Kind::ALL {
-        let staged_there = match plugin::of(kind).staged(&executor.scene) {
+    for volume_type in plugin::ALL {
+        let staged_there = match volume_type.plugin.staged(&executor.scene) {
             Ok(staged) => staged,
             Err(failure) => {
-                remains.troubles.push(format!("what {} has staged cannot be read: {failure}", kind.plugin_name()));
+                remains.troubles.push(format!("what {} has staged cannot be read: {failure}", volume_type.name));
                 continue;
             }
         };
@@ -221,7 +221,7 @@ impl Remains {
                 .push(format!("the record of the attachment of {} says nothing of it", record.spec.id));
         };
         let device = context.is_some().then(|| record.spec.id.as_str().into());
-        executor.scene.drivers.set_context(&record.spec.id, context);
+        executor.scene.attachments.set(&record.spec.id, context);
         self.events.push(Event::FoundAttached { spec: record.spec, device });
     }
 
@@ -241,8 +241,8 @@ impl Remains {
     /// Which volume is at a place, as far as what lies there tells.
     fn noted(&mut self, executor: &Executor, slot: &Slot) -> Option<VolumeSpec> {
         let plugin = std::str::from_utf8(slot.plugin.as_bytes()).ok()?;
-        let kind = Kind::of_plugin(&layout::unescape(plugin))?;
-        plugin::of(kind).published(&executor.scene, slot).unwrap_or_else(|failure| {
+        let volume_type = VolumeType::named(&layout::unescape(plugin))?;
+        volume_type.plugin.published(&executor.scene, slot).unwrap_or_else(|failure| {
             self.troubles.push(failure.text);
             None
         })

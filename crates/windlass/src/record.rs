@@ -17,6 +17,7 @@ use rustix::{fs::Mode, io::Errno};
 use serde_json::{Map, Value};
 use windlass_core::{
     event,
+    flight::Trace,
     ids::{BootId, VolumeId},
     spec::VolumeSpec,
 };
@@ -27,6 +28,7 @@ use windlass_linux::{
 };
 
 use crate::{
+    catalogue::VolumeType,
     layout::{self, Slot},
     plugin::Made,
 };
@@ -240,7 +242,7 @@ impl Begun {
 }
 
 /// A record that was found, or what is wrong with it.
-pub type Found = (Key, Result<Record, Error>);
+pub(crate) type Found = (Key, Result<Record, Error>);
 
 /// How the names in a directory of records are read.
 type Names = fn(&Place) -> Result<Vec<Name>, whole_file::Error>;
@@ -372,9 +374,7 @@ fn read_publish(directory: &Place, name: &Name) -> Option<Found> {
         (Some(found), _) => found,
         // Its records are renamed into place, so windlass left none that is empty; and no directory tells of it, so nothing
         // else would take the file away.
-        (None, Some(slot)) if slot.plugin.as_bytes() == HOST_PATH => {
-            Err(damaged(directory, name, "it is empty".into()))
-        }
+        (None, Some(slot)) if leaves_nothing(slot) => Err(damaged(directory, name, "it is empty".into())),
         (None, _) => return None,
     };
     Some(match (found, slot) {
@@ -410,8 +410,11 @@ fn find(root: &Place, name: &'static str) -> Result<Option<Place>, Error> {
     }
 }
 
-/// The plugin whose volumes are nowhere below the root.
-const HOST_PATH: &[u8] = b"kubernetes.io~host-path";
+/// Whether nothing of such a volume is below the root.
+fn leaves_nothing(slot: &Slot) -> bool {
+    let plugin = std::str::from_utf8(slot.plugin.as_bytes()).map(layout::unescape).unwrap_or_default();
+    VolumeType::named(&plugin).is_some_and(|it| it.trace == Trace::Nothing)
+}
 
 const ATTACHMENTS: &str = "attachments";
 const STAGES: &str = "stages";

@@ -19,7 +19,7 @@ mod usage;
 mod tests;
 
 use crate::{
-    catalogue::{self, Attacher, Catalogue, Drivers, Kind, Origin, Plugin},
+    catalogue::{self, Attacher, Circumstances, Content, Drivers, Origin, VolumeType},
     objects::{Lookup, Objects, Reference, View},
 };
 use k8s_openapi::api::{
@@ -40,9 +40,9 @@ use windlass_core::{
     spec::{Access, Capabilities, Identity, Mode, Phase, Pod, PodVolume, Sharing, Use, VolumeSpec, Want},
 };
 
-pub use attachment::Attached;
-pub use refusal::Refusal;
-pub use selinux::Defaults as SelinuxDefaults;
+pub(crate) use attachment::Attached;
+pub(crate) use refusal::Refusal;
+pub(crate) use selinux::Defaults as SelinuxDefaults;
 
 /// What holds for all pods of this node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,6 +96,7 @@ pub struct Given {
 
 /// Why a manifest is no pod at all.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// Nothing tells it from other pods.
     #[error("pod {0} has no uid")]
@@ -131,8 +132,8 @@ pub struct Detail {
     pub name: OuterName,
     /// Which volume it is.
     pub volume: VolumeId,
-    /// Its kind.
-    pub kind: Kind,
+    /// Its type.
+    pub volume_type: &'static VolumeType,
     /// The persistent volume that describes it; if there is none, the pod does. A volume of an in-tree kind that is a CSI
     /// volume today is described as such (E-154).
     pub persistent: Option<Arc<PersistentVolume>>,
@@ -182,38 +183,10 @@ impl From<Trouble> for Want {
 }
 
 /// Everything that resolving depends on, apart from the pod.
-///
-/// ```
-/// use k8s_openapi::api::core::v1::Pod;
-/// use windlass::{catalogue::{Catalogue, Drivers}, memory::Memory, resolve::{Given, Resolver, Settings}};
-/// use windlass_core::{ids::Version, spec::{Phase, Want}};
-///
-/// let mut pod: Pod = k8s_openapi::serde_json::from_str(r#"{
-///     "metadata": {"namespace": "default", "name": "web", "uid": "1"},
-///     "spec": {
-///         "containers": [{"name": "main", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
-///         "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-///     }
-/// }"#)?;
-/// windlass::defaults::pod(&mut pod);
-///
-/// let (settings, objects) = (Settings::new("node-1"), Memory::new([1, 2]));
-/// let (catalogue, drivers) = (Catalogue::default(), Drivers::new());
-/// let resolver = Resolver { settings: &settings, catalogue: &catalogue, drivers: &drivers, objects: &objects };
-/// let given = Given { source: "test".into(), version: Version::NONE, phase: Phase::Running };
-/// let resolved = resolver.resolve(&pod, given)?;
-///
-/// let Want::Unknown { text, waits_on } = &resolved.pod.volumes[0].want else { panic!() };
-/// assert!(text.ends_with("persistentvolumeclaims \"data\" not found"));
-/// assert_eq!(waits_on.as_ref(), resolved.depends_on.first());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy)]
 pub struct Resolver<'a, O: ?Sized> {
     /// What holds for all pods of this node.
     pub settings: &'a Settings,
-    /// The kinds of volumes this node knows.
-    pub catalogue: &'a Catalogue,
     /// The CSI drivers that are registered here.
     pub drivers: &'a Drivers,
     /// The objects.
@@ -278,7 +251,7 @@ fn secrets(source: &api::CSIPersistentVolumeSource) -> impl Iterator<Item = &api
 }
 
 /// What a pod is called: by its identity and, for people, as `namespace/name`. Also gives its specification.
-pub fn identify(pod: &api::Pod) -> Result<(PodUid, String, &PodSpec), Error> {
+pub(crate) fn identify(pod: &api::Pod) -> Result<(PodUid, String, &PodSpec), Error> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let full_name = format!("{}/{name}", pod.metadata.namespace.as_deref().unwrap_or_default());
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
@@ -342,37 +315,37 @@ impl<O: Objects + ?Sized> Task<'_, O> {
     fn volume(&mut self, volume: &Volume) -> Result<(Use, Detail), Trouble> {
         let definition = self.define(volume)?;
         let origin = &definition.origin;
-        let plugin = self.resolver.catalogue.find(origin).map_err(|error| {
+        let volume_type = VolumeType::find(origin).map_err(|error| {
             let (name, kind) = (origin.name(), catalogue::foreign_kind(origin));
             let kind = kind.map(|it| format!(": windlass has no volumes of type {it}")).unwrap_or_default();
             Trouble::invalid(format!("failed to get Plugin from volumeSpec for volume \"{name}\" err={error}{kind}"))
         })?;
         let driver = self.driver_object(origin)?;
-        let mut capabilities = self.capabilities(plugin, origin, driver.as_deref());
+        let mut capabilities = self.capabilities(volume_type, origin, driver.as_deref());
         if let (Some(claim), Some(volume)) = (&definition.claim, origin.persistent()) {
             capabilities.expand &= !claim::is_grown(claim, volume);
         }
-        let id = volume_id(&self.uid, plugin, &capabilities, origin)?;
+        let id = volume_id(&self.uid, volume_type, &capabilities, origin)?;
         let label = self.label(volume, &definition, driver.as_deref())?;
         let attachment = self.attachment(origin, &capabilities);
         let mount_options = origin.persistent().map(mount_options).unwrap_or_default();
-        let refusal = self.refusal(&definition, plugin, &capabilities, driver.as_deref(), &mount_options);
+        let refusal = self.refusal(&definition, volume_type, &capabilities, driver.as_deref(), &mount_options);
         let size_limit_bytes = match origin {
-            Origin::Pod(it) => limits::limit(self.spec, it, plugin.kind).map_err(|error| {
+            Origin::Pod(it) => limits::limit(self.spec, (volume_type.limit)(it)).map_err(|error| {
                 Trouble::invalid(format!("volume {} has no usable size limit: {error}", volume.name))
             })?,
             Origin::Persistent(_) => None,
         };
         let revision = match origin {
-            Origin::Pod(it) if plugin.kind.is_written() => {
+            Origin::Pod(it) if volume_type.content == Content::Written => {
                 revision::of(&mut self.view, self.pod, self.namespace, &self.resolver.settings.node, it)
             }
             Origin::Pod(_) | Origin::Persistent(_) => 0,
         };
-        let read_only = definition.read_only || plugin.kind.is_written() || plugin.kind == Kind::Image;
+        let read_only = definition.read_only || (volume_type.attributes)(Access::ReadWrite).read_only;
         let spec = VolumeSpec {
             id: id.clone(),
-            plugin: plugin.name.clone(),
+            plugin: volume_type.name.into(),
             driver: origin.driver().map(DriverName::from),
             inner_name: origin.name().into(),
             capabilities,
@@ -385,7 +358,7 @@ impl<O: Objects + ?Sized> Task<'_, O> {
         let detail = Detail {
             name: volume.name.as_str().into(),
             volume: id,
-            kind: plugin.kind,
+            volume_type,
             persistent: match definition.origin {
                 Origin::Pod(_) => None,
                 Origin::Persistent(volume) => Some(volume),
@@ -448,14 +421,18 @@ impl<O: Objects + ?Sized> Task<'_, O> {
         }
     }
 
-    fn capabilities(&self, plugin: &Plugin, origin: &Origin<'_>, object: Option<&CSIDriver>) -> Capabilities {
-        let Some(driver) = origin.driver() else { return plugin.capabilities.clone() };
-        let registered = self.resolver.drivers.get(&DriverName::from(driver));
-        let Settings { attached_here, republish_every, .. } = self.resolver.settings;
+    fn capabilities(&self, volume_type: &VolumeType, origin: &Origin<'_>, object: Option<&CSIDriver>) -> Capabilities {
+        let (settings, driver) = (self.resolver.settings, origin.driver());
+        let attached_here = driver.is_some_and(|it| settings.attached_here.contains(it));
         let of_volume = origin.persistent().and_then(|it| crate::validate::driver_timeout(&it.metadata)?.ok());
-        let deadline = of_volume.unwrap_or_else(|| self.resolver.settings.driver_deadline(driver));
-        let attacher = if attached_here.contains(driver) { Attacher::Node } else { Attacher::Controller };
-        catalogue::csi(origin, object, registered, attacher, *republish_every, deadline)
+        (volume_type.capabilities)(&Circumstances {
+            origin,
+            object,
+            registered: driver.and_then(|it| self.resolver.drivers.get(&DriverName::from(it))),
+            attacher: if attached_here { Attacher::Node } else { Attacher::Controller },
+            republish_every: settings.republish_every,
+            deadline: of_volume.unwrap_or_else(|| settings.driver_deadline(driver.unwrap_or_default())),
+        })
     }
 
     /// The label this pod asks for (E-80..E-86).
@@ -484,26 +461,22 @@ impl<O: Objects + ?Sized> Task<'_, O> {
 /// The name that tells the volume from all others of this node (E-63, E-64, C-67, C-68).
 fn volume_id(
     uid: &PodUid,
-    plugin: &Plugin,
+    volume_type: &VolumeType,
     capabilities: &Capabilities,
     origin: &Origin<'_>,
 ) -> Result<VolumeId, Trouble> {
     let own_name = match (capabilities.identity, origin) {
         (Identity::PerPod, _) | (_, Origin::Pod(_)) => format!("{uid}-{}", origin.name()),
-        (Identity::Shared, Origin::Persistent(volume)) => match volume.spec.as_ref().and_then(|it| it.csi.as_ref()) {
-            Some(source) if source.driver.is_empty() || source.volume_handle.is_empty() => String::new(),
-            Some(source) => format!("{}^{}", source.driver, source.volume_handle),
-            None => origin.name().into(),
-        },
+        (Identity::Shared, Origin::Persistent(volume)) => (volume_type.own_name)(volume),
     };
     if own_name.is_empty() {
         return Err(Trouble::invalid(format!(
             "failed to GetUniqueVolumeNameFromSpec for volumeSpec \"{}\" using volume plugin \"{}\" err=it has no name of its own",
             origin.name(),
-            plugin.name
+            volume_type.name
         )));
     }
-    Ok(format!("{}/{own_name}", plugin.name).as_str().into())
+    Ok(format!("{}/{own_name}", volume_type.name).as_str().into())
 }
 
 /// Whether the only access mode is `ReadWriteOncePod`; `None` without a persistent volume (E-83).

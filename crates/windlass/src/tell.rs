@@ -17,6 +17,7 @@ const AGAIN: Duration = Duration::from_secs(5 * 60);
 
 /// Something that happened to a pod or its volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Event {
     /// The pod.
     pub pod: PodUid,

@@ -10,11 +10,11 @@ use std::{
 };
 use windlass_core::ids::PodUid;
 
-mod cache;
+pub(crate) mod cache;
 mod command;
 mod local;
 
-pub use cache::Cache;
+pub(crate) use cache::Cache;
 pub use command::Program;
 pub use local::{KeyError, LocalIssuer};
 
@@ -86,6 +86,7 @@ impl fmt::Debug for Token {
 
 /// Why there is no token. The texts say what is not in their source; [`Error::text`] has all of it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// Nobody gives tokens here: neither an API server nor a key is configured.
     #[error("no provider of service account tokens is configured")]

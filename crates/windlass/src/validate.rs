@@ -36,6 +36,7 @@ pub(crate) fn driver_timeout(metadata: &ObjectMeta) -> Option<Result<Duration, S
 
 /// Something that is wrong with an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,

@@ -1,7 +1,10 @@
 //! What is shown of a node, made from what the engine knows. The types are [`windlass_api::view`]'s.
 
-pub mod containers;
+// Only the API's server shows these.
+#[cfg(any(feature = "server", test))]
+pub(crate) mod containers;
 mod driver;
+#[cfg(any(feature = "server", test))]
 mod statistics;
 
 use std::time::SystemTime;
@@ -17,19 +20,20 @@ use windlass_core::{
 use crate::drive::Standing;
 
 pub(crate) use driver::{Operations, driver};
-pub use statistics::statistics;
+#[cfg(feature = "server")]
+pub(crate) use statistics::statistics;
 pub use windlass_api::view::*;
 
 /// When something was, by the clock on the wall: the engine counts from its own start.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     /// What the clock on the wall showed, or would have shown, at the engine's zero; to the millisecond.
     zero: Timestamp,
 }
 
 impl Clock {
     /// It is now `now` for the engine.
-    pub fn at(now: Time) -> Self {
+    pub(crate) fn at(now: Time) -> Self {
         let wall = Timestamp::now();
         let zero = wall.checked_sub(since_zero(now)).unwrap_or(Timestamp::MIN);
         Self { zero: Timestamp::from_millisecond(zero.as_millisecond()).unwrap_or(zero) }
@@ -44,7 +48,7 @@ impl Clock {
     }
 
     /// This moment of the engine on the wall, to the millisecond.
-    pub fn wall(&self, time: Time) -> Timestamp {
+    pub(crate) fn wall(&self, time: Time) -> Timestamp {
         self.zero.checked_add(since_zero(time)).unwrap_or(Timestamp::MAX)
     }
 

@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn one_is_not_many() {
-        let summary = Summary { files: 1, objects: 2, ..Summary::default() };
+        let mut summary = Summary::default();
+        (summary.files, summary.objects) = (1, 2);
         assert_eq!(total(&summary), "1 file, 0 pods, 2 objects: 0 errors, 0 warnings");
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwn
 use serde_json::{Map, Value};
 use serde_saphyr::{DefaultMessageFormatter, MessageFormatter};
 
-use windlass::{csi::DriverSettings, source::directory};
+use windlass::{node::DriverSettings, source::directory};
 
 use super::drivers::{self, Controller, Drivers};
 use crate::{args, paths::Paths};
@@ -346,7 +346,7 @@ impl Settings {
             }
             (Some(_), Some(_)) => bail!("token-command and token-key exclude each other: take one of them out"),
         };
-        let (limits, usual) = (windlass_linux::workers::Limits::default(), directory::Config::default());
+        let (limits, usual) = (windlass::node::Limits::default(), directory::Config::default());
         let runtime = absolute(self.runtime_directory.unwrap_or_else(|| paths.runtime.clone()))?;
         let config = Config {
             manifests: absolute(self.manifests.unwrap_or_else(|| paths.manifests.clone()))?,
@@ -355,7 +355,7 @@ impl Settings {
             state: absolute(self.state_directory.unwrap_or_else(|| root.join("windlass")))?,
             runtime,
             driver_registry: absolute(self.driver_registry.unwrap_or_else(|| root.join("plugins_registry")))?,
-            driver_timeout: self.driver_timeout.map_or(windlass::csi::DEADLINE_DEFAULT, |it| it.0),
+            driver_timeout: self.driver_timeout.map_or(windlass::node::DEADLINE_DEFAULT, |it| it.0),
             drivers: drivers::mean(drivers::joined(self.controllers, self.drivers), absolute)?,
             node_name: self.node_name.unwrap_or_else(host_name),
             keep_terminated: self.keep_terminated.unwrap_or(false),

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use windlass::csi::DriverSettings;
+use windlass::node::DriverSettings;
 
 use super::config::{Time, keys, only};
 

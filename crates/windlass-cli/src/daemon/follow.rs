@@ -12,9 +12,8 @@ use tokio::{sync::watch, time::Instant};
 use windlass::{
     Node,
     backend::{NodeBackend, Recorder},
-    node::{Change, Changes},
+    node::{Change, Changes, Tone},
     source::directory::Summary,
-    tell::Tone,
     view::{Problem, Reason, Severity},
 };
 use windlass_core::{
@@ -242,6 +241,8 @@ impl Follower {
                 tracing::error!("the disk cannot be read, nothing is taken away: {text}")
             }
             Change::Missed(count) => tracing::warn!(count, "changes came faster than they could be logged"),
+            // Told by a newer library than this program was written for.
+            other => tracing::debug!("{other:?}"),
         }
     }
 

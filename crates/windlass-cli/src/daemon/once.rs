@@ -63,7 +63,7 @@ fn is_done(pod: &view::Pod) -> bool {
 /// Whether nothing more is to be expected until then.
 async fn is_settled(served: &Served, until: Timestamp) -> Result<bool, Ended> {
     let summary = served.source.summary().borrow().clone();
-    let synced = served.node.snapshot().await?.synced;
+    let synced = served.node.is_synced().await?;
     let pods: BTreeMap<_, _> =
         served.node.show_pods().await?.into_iter().map(|it| (it.metadata.uid.clone(), it)).collect();
     let given = summary.pods.iter().all(|it| pods.contains_key(&Some(it.uid.to_string())));

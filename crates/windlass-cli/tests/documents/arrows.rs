@@ -138,6 +138,27 @@ fn modules_do_not_know_of_those_that_the_table_forbids() {
     assert_eq!(wrong, [""; 0]);
 }
 
+/// A volume type is one file and one line: what others need to know of it they ask its description, which outside of
+/// `plugin` cannot be named.
+#[test]
+fn no_module_but_those_of_plugins_names_a_volume_type() {
+    let quoted = |source: &str| -> BTreeSet<String> {
+        let code = code(source);
+        let words = code.split('"').filter(|it| it.starts_with("kubernetes.io/") && !it.contains(' '));
+        words.map(str::to_owned).collect()
+    };
+    let plugins = sources("crates/windlass/src/plugin");
+    let names: BTreeSet<String> = plugins.iter().flat_map(|(_, source)| quoted(source)).collect();
+    assert_eq!(names.len(), 10, "{names:?}");
+    let others = sources("crates/windlass/src").into_iter().filter(|it| !plugins.contains(it));
+    let wrong: Vec<String> = others
+        .flat_map(|(path, source)| {
+            names.intersection(&quoted(&source)).map(|it| format!("{path} names {it}")).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(wrong, [""; 0]);
+}
+
 #[test]
 fn modules_that_get_the_time_ask_no_clock() {
     let document = read("ARCHITECTURE.md");

@@ -11,7 +11,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time;
-use windlass::{csi::Registered, memory::Object, node::Change};
+use windlass::{inner::Registered, manifest::Object, node::Change};
 
 use crate::{agent::Agent, manifests::Manifests, tree};
 

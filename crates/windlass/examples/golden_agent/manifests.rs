@@ -7,11 +7,7 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1 as api;
-use windlass::{
-    manifest::{self, Document},
-    memory::Object,
-    objects::Reference,
-};
+use windlass::manifest::{self, Document, Object, Reference};
 
 /// What the manifests of a directory say there is.
 #[derive(Default)]

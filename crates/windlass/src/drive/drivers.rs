@@ -13,7 +13,7 @@ use windlass_csi::NodeCapabilities;
 
 use super::Drive;
 use crate::{
-    catalogue,
+    catalogue::{self, HeldUpBy},
     csi::News,
     executor,
     node::Change,
@@ -97,7 +97,7 @@ impl Drive {
     /// whatever it is called.
     pub(super) fn republish(&mut self, uid: &PodUid) {
         let Some(given) = self.wishes.pods.get(uid) else { return };
-        let of_drivers = given.details.iter().filter(|it| it.kind == catalogue::Kind::Csi);
+        let of_drivers = given.details.iter().filter(|it| it.volume_type.held_up_by == HeldUpBy::Driver);
         let published =
             of_drivers.filter(|it| self.holdings.held.contains(&Place::Publish(it.volume.clone(), uid.clone())));
         for volume in published.map(|it| it.volume.clone()).collect::<Vec<_>>() {

@@ -19,7 +19,11 @@ use windlass_core::{
 };
 use windlass_linux::workers::{Job, Lane};
 
-use crate::{catalogue::Kind, csi::DriverSettings, view::Operations};
+use crate::{
+    catalogue::{HeldUpBy, VolumeType, driver_of},
+    csi::DriverSettings,
+    view::Operations,
+};
 
 /// Operations of one driver at a time. They have no thread while they wait for the driver, so this is what drivers are
 /// to be spared, and what a kubelet does not spare them at all.
@@ -78,27 +82,23 @@ impl Lanes {
     }
 
     pub(super) fn of(&mut self, operation: &Operation) -> Lane {
-        if let Some(driver) = driver_of(operation) {
+        let spec = &operation.spec;
+        if let Some(driver) = driver_of(spec) {
             return self.driver(driver).lane.clone();
         }
-        let plugin = operation.spec.plugin.as_str();
-        match Kind::of_plugin(plugin) {
-            Some(Kind::EmptyDir | Kind::Secret | Kind::DownwardApi | Kind::ConfigMap) => {
-                match operation.action.kind() {
-                    ActionKind::Publish => self.make.clone(),
-                    _ => self.take_away.clone(),
-                }
-            }
-            // A projected volume may wait for a token, the others for anything.
-            Some(Kind::GitRepo | Kind::HostPath | Kind::Projected | Kind::LocalVolume | Kind::Image | Kind::Csi)
-            | None => Lane::from(plugin),
+        match VolumeType::of(spec).map(|it| it.held_up_by) {
+            Some(HeldUpBy::Root) => match operation.action.kind() {
+                ActionKind::Publish => self.make.clone(),
+                _ => self.take_away.clone(),
+            },
+            Some(HeldUpBy::Anything | HeldUpBy::Driver) | None => Lane::from(spec.plugin.as_str()),
         }
     }
 
     /// A driver that hangs holds up its own volumes alone.
     fn driver(&mut self, name: &DriverName) -> &mut DriverLane {
         self.drivers.entry(name.clone()).or_insert_with(|| DriverLane {
-            lane: Lane::from(format!("{}/{name}", Kind::Csi.plugin_name()).as_str()),
+            lane: Lane::from(format!("driver {name}").as_str()),
             at_once: self.at_once.get(name.as_str()).copied().unwrap_or(AT_ONCE),
             under_way: 0,
             waiting: VecDeque::new(),
@@ -153,10 +153,4 @@ impl Lanes {
         let lane = self.drivers.get(&DriverName::from(driver));
         lane.map(|it| Operations { under_way: it.under_way, waiting: it.waiting.len() }).unwrap_or_default()
     }
-}
-
-/// The driver of an operation, if its volume is one of a CSI driver.
-pub(super) fn driver_of(operation: &Operation) -> Option<&DriverName> {
-    let spec = &operation.spec;
-    spec.driver.as_ref().filter(|_| Kind::of_plugin(spec.plugin.as_str()) == Some(Kind::Csi))
 }

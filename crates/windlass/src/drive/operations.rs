@@ -21,11 +21,12 @@ use windlass_linux::{
 use super::{
     Drive, Message,
     alarms::Alarm,
-    lanes::{self, Beginning, Lanes},
+    lanes::{Beginning, Lanes},
     outside::Owed,
     turns::{Turn, Turns},
 };
 use crate::{
+    catalogue,
     csi::DriverSettings,
     executor::{Ended, Job, Together},
     node::Change,
@@ -140,7 +141,7 @@ impl Drive {
         );
         let is_unrecorded = self.start.disk_read && is_first;
         let id = operation.id;
-        let driver = lanes::driver_of(&operation).cloned();
+        let driver = catalogue::driver_of(&operation.spec).cloned();
         let lane = self.operations.lanes.of(&operation);
         let ticket = self.operations.lanes.ticket(&lane);
         if !self.operations.obstacles.is_empty() {

@@ -20,11 +20,12 @@ use super::{
     wishes::{GivenPod, Standing, phase},
 };
 use crate::{
+    catalogue::Attributes,
     fingerprint::Fingerprint,
     node::{Change, DeleteError, Handed},
     objects::{Kind, Reference},
     packed::Packed,
-    plugin::{self, Attributes},
+    plugin,
     resolve::{Detail, Given, Resolver},
     source::Said,
 };
@@ -132,12 +133,7 @@ impl Drive {
         let Some(pod) = pod_given.pod.open() else { return };
         let given = Given { source: pod_given.source.clone(), version: pod_given.version, phase: pod_given.phase };
         let mut memory = self.wishes.memory_mut();
-        let resolver = Resolver {
-            settings: &self.wishes.settings,
-            catalogue: &self.wishes.catalogue,
-            drivers: &self.wishes.drivers,
-            objects: &*memory,
-        };
+        let resolver = Resolver { settings: &self.wishes.settings, drivers: &self.wishes.drivers, objects: &*memory };
         // A pod without a name or a specification is refused when it is given.
         let Ok(mut resolved) = resolver.resolve_after(&pod, given, changed) else { return };
         let claims = changed_claims(memory.uses(uid), &resolved.depends_on);
@@ -331,7 +327,7 @@ impl Drive {
                 Access::ReadWrite => volume.access,
             };
             let attributes = match volume.mode {
-                Mode::Filesystem => Attributes::of(detail.kind, access),
+                Mode::Filesystem => (detail.volume_type.attributes)(access),
                 Mode::Block => Attributes { read_only: access == Access::ReadOnly, managed: false, relabel: false },
             };
             Some(Handed { name, mode: volume.mode, attributes, proof: volume.proof, place, made })

@@ -49,6 +49,7 @@ use crate::{
     memory::{Memory, Object},
     node::Change,
     objects::{Kind, Lookup, Reference},
+    plugin::csi::names,
     plugin::{Failure, Left, csi::controller},
     provision::{
         self, Provision,
@@ -524,7 +525,7 @@ impl Drive {
     /// A persistent volume came or went: it may be the same volume of a driver as this node has made for a claim.
     pub(super) fn look_at_claim_of(&mut self, volume: &PersistentVolume) {
         let Some(source) = volume.spec.as_ref().and_then(|it| it.csi.as_ref()) else { return };
-        let volume = provision::volume_id(&source.driver, &source.volume_handle);
+        let volume = names::volume_id(&source.driver, &source.volume_handle);
         if let Some(claim) = self.provisions.volumes.get(&volume).cloned() {
             self.look_at_claim(&claim);
         }

@@ -13,7 +13,7 @@ use windlass_core::{
 };
 
 use crate::{
-    catalogue::{Catalogue, Drivers},
+    catalogue::Drivers,
     memory::Memory,
     packed::Packed,
     resolve::{Detail, Settings},
@@ -23,7 +23,6 @@ use crate::{
 pub(crate) struct Wishes {
     memory: Arc<RwLock<Memory>>,
     pub(super) settings: Settings,
-    pub(super) catalogue: Catalogue,
     /// What drivers can do.
     pub(super) drivers: Drivers,
     pub(super) pods: HashMap<PodUid, GivenPod>,
@@ -36,11 +35,10 @@ pub(crate) struct Wishes {
 }
 
 impl Wishes {
-    pub(crate) fn new(memory: Arc<RwLock<Memory>>, settings: Settings, catalogue: Catalogue) -> Self {
+    pub(crate) fn new(memory: Arc<RwLock<Memory>>, settings: Settings) -> Self {
         Self {
             memory,
             settings,
-            catalogue,
             drivers: Drivers::new(),
             pods: HashMap::new(),
             users: HashMap::new(),

@@ -12,10 +12,9 @@ use windlass_linux::whole_file;
 
 use super::{Ended, Executor, Job, check_group, failed_reason, publish_failed, stage_failed};
 use crate::{
-    catalogue::Kind,
-    csi::Context,
+    catalogue::VolumeType,
     layout::{Home, Slot},
-    plugin::{self, Failure, Made, Plugin, Publish, Stage, Unpublish, Want},
+    plugin::{self, Failure, HandedOver, Made, Plugin, Publish, Stage, Unpublish, Want},
     record::{self, Begun, Key, Record, State},
 };
 
@@ -45,7 +44,7 @@ pub(super) struct Course<'a> {
 enum Brought {
     Nothing,
     Made(Made),
-    Attached(Context),
+    Attached(HandedOver),
     Grown { size_bytes: u64 },
 }
 
@@ -70,7 +69,8 @@ impl<'a> Course<'a> {
             | Action::Unstage
             | Action::Detach => Known::Unread,
         };
-        let flight = Flight::new(action, trace(&job.operation.spec), known);
+        let flight =
+            Flight::new(action, VolumeType::of(&job.operation.spec).map_or(Trace::Record, |it| it.trace), known);
         let (home, before, begun, node, brought) = (None, None, None, String::new(), Brought::Nothing);
         Ok(Self { executor, job, plugin, key, flight, home, before, begun, node, brought })
     }
@@ -264,7 +264,7 @@ impl<'a> Course<'a> {
                 Brought::Nothing
             }
             Action::Detach => {
-                scene.drivers.set_context(&spec.id, None);
+                scene.attachments.set(&spec.id, None);
                 plugin.detach(scene, spec, &self.node).await?;
                 Brought::Nothing
             }
@@ -324,7 +324,7 @@ impl<'a> Course<'a> {
             Brought::Grown { size_bytes } => done(Done::Expanded { size_bytes }),
             Brought::Attached(context) => {
                 let (scene, spec) = (&self.executor.scene, &self.job.operation.spec);
-                scene.drivers.set_context(&spec.id, Some(context));
+                scene.attachments.set(&spec.id, Some(context));
                 if let Some(want) = &self.job.want {
                     let text = format!("AttachVolume.Attach succeeded for volume \"{}\" ", spec.inner_name);
                     scene.tell.normal(&want.uid(), "SuccessfulAttachVolume", text);
@@ -369,22 +369,6 @@ fn put(
     }
 }
 
-fn trace(spec: &VolumeSpec) -> Trace {
-    match Kind::of_plugin(spec.plugin.as_str()) {
-        Some(Kind::LocalVolume | Kind::Csi) | None => Trace::Record,
-        Some(Kind::HostPath) => Trace::Nothing,
-        Some(
-            Kind::EmptyDir
-            | Kind::GitRepo
-            | Kind::Secret
-            | Kind::DownwardApi
-            | Kind::ConfigMap
-            | Kind::Projected
-            | Kind::Image,
-        ) => Trace::Directory,
-    }
-}
-
 fn wanted(job: &Job) -> Result<&Want, Failure> {
     job.want.as_ref().ok_or_else(|| nobody(&job.operation.spec))
 }
@@ -401,7 +385,7 @@ impl Executor {
         let key = match &operation.action {
             Action::Publish { pod, access, .. } => {
                 let want = wanted(job)?;
-                self.check_refusal(pod, want, spec)?;
+                self.check_refusal(pod, want)?;
                 check_group(want, *access).map_err(|it| self.tell_failure(job, it))?;
                 let slot = Slot::of(pod, spec);
                 let slot = slot.map_err(|error| self.tell_failure(job, Failure::open(&error).nothing_left()))?;
@@ -409,7 +393,7 @@ impl Executor {
             }
             Action::Stage { .. } => {
                 let want = wanted(job)?;
-                self.check_refusal(&want.uid(), want, spec)?;
+                self.check_refusal(&want.uid(), want)?;
                 Key::Stage(spec.id.clone())
             }
             Action::Unpublish { pod, .. } => Key::Publish(Slot::of(pod, spec).map_err(|error| Failure::open(&error))?),
@@ -421,7 +405,7 @@ impl Executor {
             }
             Action::Detach => Key::Attach(spec.id.clone()),
         };
-        let plugin = Kind::of_plugin(spec.plugin.as_str()).map(plugin::of);
+        let plugin = VolumeType::of(spec).map(|it| it.plugin);
         let plugin = plugin.ok_or_else(|| {
             let text = format!("no volume plugin matched name: {}", spec.plugin);
             Failure::refused(Cause::Node(Obstacle::AbilityMissing), text)

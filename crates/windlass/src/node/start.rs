@@ -3,6 +3,7 @@
 use std::{
     any::Any,
     collections::BTreeSet,
+    error::Error,
     fmt, io,
     panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
@@ -25,13 +26,12 @@ use windlass_linux::{
     name::Name,
     process::Process,
     safe_path,
-    table::{self, Watch},
+    table::Watch,
     whole_file::{self, Survives},
     workers::{Limits, Workers},
 };
 
 use crate::{
-    catalogue::Catalogue,
     csi::{self, Drivers},
     drive::{Drive, Message, Outside, Parts, Provisions, Recorder, Wishes},
     executor::Executor,
@@ -39,7 +39,7 @@ use crate::{
     layout::{self, Layout},
     memory::Memory,
     observe::Observer,
-    plugin::{self, Scene},
+    plugin::{self, Attachments, Scene},
     provision::store::Store,
     record::Records,
     resolve::Settings,
@@ -59,6 +59,7 @@ pub const DELETE_DELAY_DEFAULT: Duration = Duration::from_secs(10 * 60);
 
 /// Why a node could not be started. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// A directory could not be made or opened.
     #[error("open {}", path.display())]
@@ -67,7 +68,7 @@ pub enum StartError {
         path: PathBuf,
         /// Why.
         #[source]
-        source: layout::Error,
+        source: Box<dyn Error + Send + Sync>,
     },
     /// Another node works there, in this process or another, or is not done yet.
     #[error("{} is in use by {}; end that first", path.display(), Named(holder.as_ref()))]
@@ -94,14 +95,35 @@ pub enum StartError {
     },
     /// The mount table cannot be read or watched.
     #[error("watch the mount table")]
-    Watch(#[source] table::Error),
+    Watch(#[source] Box<dyn Error + Send + Sync>),
     /// The kernel lacks something without which volumes cannot be mounted safely.
     #[error("this kernel cannot do what windlass needs ({0}); Linux 5.12 or newer, and the right to mount, are needed")]
     Abilities(Abilities),
 }
 
+impl StartError {
+    /// Whether it fails again however often it is tried: this kernel, or what the node is started with, has to be another.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::NotText { .. } | Self::Abilities(_) => true,
+            Self::Directory { .. } | Self::InUse { .. } | Self::File { .. } | Self::Watch(_) => false,
+        }
+    }
+
+    /// Who works with the same directories, if that is why, and if the kernel tells.
+    pub fn holder(&self) -> Option<&Holder> {
+        match self {
+            Self::InUse { holder, .. } => holder.as_ref(),
+            Self::Directory { .. } | Self::NotText { .. } | Self::File { .. } | Self::Watch(_) | Self::Abilities(_) => {
+                None
+            }
+        }
+    }
+}
+
 /// A process that works somewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Holder {
     /// Its number.
     pub process: u32,
@@ -123,6 +145,7 @@ impl fmt::Display for Named<'_> {
 
 /// How whoever attaches volumes learns which of them are in use (I-3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Report {
     /// By asking this node, which tells what is so at that moment ([`Node::volumes_in_use`]).
     #[default]
@@ -139,7 +162,6 @@ pub struct Builder {
     state: Option<PathBuf>,
     runtime: PathBuf,
     settings: Settings,
-    catalogue: Catalogue,
     tokens: Arc<dyn token::Provider>,
     keep_terminated: bool,
     keep_directories: bool,
@@ -161,7 +183,6 @@ impl Builder {
             state: None,
             runtime: "/run/windlass".into(),
             settings: Settings::new("localhost"),
-            catalogue: Catalogue::default(),
             tokens: Arc::new(NoProvider),
             keep_terminated: false,
             keep_directories: false,
@@ -200,12 +221,6 @@ impl Builder {
     /// Who gives service account tokens. By default nobody, and volumes that need one wait with the reason `TokenMissing`.
     pub fn token_provider(mut self, provider: impl token::Provider + 'static) -> Self {
         self.tokens = Arc::new(provider);
-        self
-    }
-
-    /// The kinds of volumes that this node knows. The default is all.
-    pub fn catalogue(mut self, catalogue: Catalogue) -> Self {
-        self.catalogue = catalogue;
         self
     }
 
@@ -318,7 +333,7 @@ impl Builder {
         let in_root = Files { directory: &state, lock: ".lock-root", next: ".lock-root.next" };
         let Locked { locks: of_root, before: in_root } = lock(layout.root(), layout.path(), in_root, boot)?;
         let locks = of_root.into_iter().chain(of_state).collect();
-        let failed = |source| StartError::Directory { path: state_path.clone(), source };
+        let failed = |source: layout::Error| StartError::Directory { path: state_path.clone(), source: source.into() };
         let records = Records::open(&state).map_err(failed)?;
         layout.set_aside(&state).map_err(failed)?;
         let under_way = Arc::new(UnderWay::read(make_directory(&state_path)?, boot));
@@ -347,10 +362,11 @@ impl Builder {
         };
         let scene = Scene {
             layout,
-            watch: Watch::begin().map_err(StartError::Watch)?,
+            watch: Watch::begin().map_err(|error| StartError::Watch(error.into()))?,
             objects: memory.clone(),
             tokens: token::Cache::new(self.tokens),
             drivers,
+            attachments: Attachments::default(),
             tell: Tell::new(move |event| {
                 if let Some(listeners) = listeners.upgrade() {
                     let _ = listeners.send(Change::Event(event));
@@ -393,7 +409,7 @@ impl Builder {
         let drive = Drive::new(Parts {
             engine: Engine::new(config),
             outside: Outside::new(executor.clone(), workers.clone(), inbox.clone(), changes.clone(), locks, recorder),
-            wishes: Wishes::new(memory, settings, self.catalogue),
+            wishes: Wishes::new(memory, settings),
             provisions: Provisions::new(Store::new(state), self.delete_delay),
             under_way,
             keep_directories: self.keep_directories,
@@ -509,12 +525,12 @@ fn open(root: &Path) -> Result<Layout, StartError> {
     if root.to_str().is_none() {
         return Err(StartError::NotText { path: root.into() });
     }
-    let failed = |source| StartError::Directory { path: root.into(), source };
+    let failed = |source: layout::Error| StartError::Directory { path: root.into(), source: source.into() };
     Layout::open(root).map_err(failed)
 }
 
 fn make_directory(path: &Path) -> Result<safe_path::Place, StartError> {
-    layout::make_root(path).map_err(|source| StartError::Directory { path: path.into(), source })
+    layout::make_root(path).map_err(|source| StartError::Directory { path: path.into(), source: source.into() })
 }
 
 fn read(path: &str) -> Result<String, StartError> {

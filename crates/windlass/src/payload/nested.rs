@@ -9,7 +9,7 @@ use windlass_linux::{atomic_dir, name::Relative};
 
 /// The directories to be made in a volume because other mounts of a container lie below it: the outermost only, because
 /// what lies below those is not in this volume.
-pub fn nested_directories(spec: &PodSpec, volume: &str) -> Result<Vec<Relative>, Error> {
+pub(crate) fn nested_directories(spec: &PodSpec, volume: &str) -> Result<Vec<Relative>, Error> {
     let mut directories = BTreeSet::new();
     let plain = spec.containers.iter().map(|it| ("containers", &it.name, &it.volume_mounts));
     let init = spec.init_containers.iter().flatten().map(|it| ("initContainers", &it.name, &it.volume_mounts));

@@ -6,11 +6,7 @@ use std::fmt::Write;
 ///
 /// Which characters can be printed is a matter of the version of Unicode: those that were added after version 15.0 are
 /// escaped by the kubelet and stay here.
-///
-/// ```
-/// assert_eq!(windlass::payload::quote("naïve \"世界\"\n"), r#""naïve \"世界\"\n""#);
-/// ```
-pub fn quote(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for character in text.chars() {

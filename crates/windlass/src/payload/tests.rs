@@ -7,7 +7,7 @@ use k8s_openapi::{
     serde_json::{self, Value},
 };
 use proptest::prelude::*;
-use std::{fmt::Write, time::SystemTime};
+use std::{cell::RefCell, fmt::Write, time::SystemTime};
 
 /// A world of objects and pods.
 struct World {
@@ -526,7 +526,14 @@ fn a_token_is_asked_for_by_pod_account_audience_and_life() {
         pod_uid: "uid-1".into(),
     };
     let vault = token::Request { audiences: vec!["vault".into()], expiration_seconds: 600, ..plain.clone() };
-    assert_eq!(token_requests(pod, &volumes(pod)[0]), [plain.clone(), vault, plain]);
+    let asked = RefCell::new(Vec::new());
+    let tokens = |request: &token::Request| {
+        asked.borrow_mut().push(request.clone());
+        Err(token::Error::NoProvider)
+    };
+    let surroundings = Surroundings { node: "node-1", sources: &world.memory, tokens: &tokens };
+    assert!(contents(pod, &volumes(pod)[0], surroundings).is_err());
+    assert_eq!(asked.into_inner(), [plain.clone(), vault, plain]);
 }
 
 #[test]

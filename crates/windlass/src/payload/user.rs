@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{PodSpec, SecurityContext};
 
 /// The one user that all containers of a pod run as, init and ephemeral ones too; `None` if one has no user or two have
 /// different ones (P-46, E-252).
-pub fn shared_user(spec: &PodSpec) -> Option<i64> {
+pub(crate) fn shared_user(spec: &PodSpec) -> Option<i64> {
     let pod = spec.security_context.as_ref().and_then(|it| it.run_as_user);
     let of = |context: Option<&SecurityContext>| context.and_then(|it| it.run_as_user).or(pod);
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());

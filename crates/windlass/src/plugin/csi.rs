@@ -8,14 +8,16 @@
 //! wrong (`DriverLied`). An error is final or it leaves the outcome open (C-61); only after a final one, and only where
 //! nothing was before, is anything cleaned up.
 
+mod capabilities;
 pub(crate) mod controller;
 mod device;
 mod directory;
-pub mod names;
+pub(crate) mod names;
 pub(crate) mod notes;
 mod request;
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
@@ -28,9 +30,10 @@ use k8s_openapi::api::{
 };
 use windlass_core::{
     expand,
+    flight::Trace,
     ids::DriverName,
     operation::{Cause, Earlier, Obstacle, Proof},
-    spec::{Mode, Sharing, VolumeSpec},
+    spec::{Access, Mode, Sharing, VolumeSpec},
 };
 use windlass_csi::{
     CallError, End,
@@ -42,11 +45,11 @@ use windlass_linux::{
 };
 
 use super::{
-    Attach, Condition, Failure, Left, Made, Measure, Plugin, Publish, Scene, Stage, Statistics, Unpublish, Want, What,
-    absolute, directory_proof, foreign, group, mount_proof, mounted, nothing_proof,
+    Attach, Condition, Failure, HandedOver, Left, Made, Measure, Plugin, Publish, Scene, Stage, Statistics, Unpublish,
+    Want, What, absolute, directory_proof, foreign, group, mount_proof, mounted, nothing_proof,
 };
 use crate::{
-    catalogue::{self, Kind, Origin},
+    catalogue::{Attacher, Attributes, Circumstances, HeldUpBy, Origin, VolumeType},
     csi::Registered,
     layout::Slot,
     memory::Object,
@@ -58,13 +61,39 @@ use notes::Note;
 use request::{Source, Step};
 
 /// Where the plugin has its volumes, below the root.
-const CSI: &str = "plugins/kubernetes.io/csi";
+const VOLUMES: &str = "plugins/kubernetes.io/csi";
 /// The directory among those of drivers that holds devices.
 const DEVICES: &str = "volumeDevices";
 
+/// Names and values, as CSI has them.
+type Context = BTreeMap<String, String>;
+
 /// Volumes of CSI drivers.
+pub(super) static CSI: VolumeType = VolumeType {
+    in_pod: |it| it.csi.is_some(),
+    persistent: |it| it.csi.is_some(),
+    capabilities: capabilities::of,
+    own_name: |volume| match volume.spec.as_ref().and_then(|it| it.csi.as_ref()) {
+        Some(it) if !it.driver.is_empty() && !it.volume_handle.is_empty() => {
+            names::own_name(&it.driver, &it.volume_handle)
+        }
+        Some(_) | None => String::new(),
+    },
+    attributes: |access| {
+        let read_only = access == Access::ReadOnly;
+        Attributes { read_only, managed: !read_only, relabel: false }
+    },
+    trace: Trace::Record,
+    held_up_by: HeldUpBy::Driver,
+    mount_options: true,
+    // The names of volumes that a pod describes for a driver of old may be addresses (C-72, C-160).
+    slashed_names: true,
+    ..VolumeType::plain("kubernetes.io/csi", &Csi)
+};
+
+/// The calls of [`CSI`].
 #[derive(Clone, Copy, Debug)]
-pub struct Csi;
+pub(crate) struct Csi;
 
 #[async_trait]
 impl Plugin for Csi {
@@ -72,7 +101,7 @@ impl Plugin for Csi {
         controller::node_id(scene, spec)
     }
 
-    async fn attach(&self, scene: &Scene, task: &Attach<'_>) -> Result<crate::csi::Context, Failure> {
+    async fn attach(&self, scene: &Scene, task: &Attach<'_>) -> Result<HandedOver, Failure> {
         controller::attach(scene, task).await
     }
 
@@ -85,6 +114,10 @@ impl Plugin for Csi {
             Mode::Filesystem => directory::stage(scene, task).await,
             Mode::Block => device::stage(scene, task).await,
         }
+    }
+
+    fn staging_path(&self, scene: &Scene, spec: &VolumeSpec) -> Option<PathBuf> {
+        directory::staging(scene, &Identified::of_spec(spec, None)?).ok()
     }
 
     async fn unstage(&self, scene: &Scene, spec: &VolumeSpec) -> Result<(), Failure> {
@@ -154,7 +187,7 @@ impl Plugin for Csi {
     }
 
     /// C-117, C-118.
-    fn statistics(&self, scene: &Scene, want: &Want, made: &Made) -> Result<Statistics, Failure> {
+    async fn statistics(&self, scene: &Scene, want: &Want, made: &Made) -> Result<Statistics, Failure> {
         let call = Call::of(scene, want)?;
         let (driver, can) = (&call.registered.driver, &call.registered.capabilities);
         if !can.volume_stats {
@@ -169,7 +202,7 @@ impl Plugin for Csi {
         };
         let began = Instant::now();
         let asked = driver.stats(request, call.deadline(scene));
-        let answer = scene.drivers.wait(asked).map_err(|error| failed(&error))?;
+        let answer = scene.drivers.call(asked).await.map_err(|error| failed(&error))?;
         scene.observer.tell(&Observed::Measured { source: driver.name(), took: began.elapsed() });
         if answer.usage.is_empty() && !can.volume_condition {
             return Err(lied(driver.name(), "its answer has no figures"));
@@ -270,11 +303,6 @@ fn failed(error: &CallError) -> Failure {
 }
 
 /// The driver said that it did something, and did not.
-/// Where a volume is staged that is shared by pods.
-pub(crate) fn staging_path(scene: &Scene, spec: &VolumeSpec) -> Option<PathBuf> {
-    directory::staging(scene, &Identified::of_spec(spec, None)?).ok()
-}
-
 fn lied(driver: &str, what: impl std::fmt::Display) -> Failure {
     let text = format!("driver {driver} said that it was done, but {what}");
     Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::DriverLied), text) }
@@ -320,20 +348,19 @@ fn rebuild(id: &Identified, name: &str, mode: Mode) -> VolumeSpec {
     let spec = PersistentVolumeSpec { csi: Some(source), ..PersistentVolumeSpec::default() };
     let volume = PersistentVolume { spec: Some(spec), ..PersistentVolume::default() };
     let origin = Origin::Persistent(Arc::new(volume));
-    let plugin = Kind::Csi.plugin_name();
     VolumeSpec {
-        id: format!("{plugin}/{}^{}", id.driver, id.handle).as_str().into(),
-        plugin: plugin.into(),
+        id: names::volume_id(&id.driver, &id.handle),
+        plugin: CSI.name.into(),
         driver: Some(DriverName::from(id.driver.as_str())),
         inner_name: name.into(),
-        capabilities: catalogue::csi(
-            &origin,
-            None,
-            None,
-            catalogue::Attacher::Controller,
-            Duration::ZERO,
-            crate::csi::DEADLINE_DEFAULT,
-        ),
+        capabilities: capabilities::of(&Circumstances {
+            origin: &origin,
+            object: None,
+            registered: None,
+            attacher: Attacher::Controller,
+            republish_every: Duration::ZERO,
+            deadline: crate::csi::DEADLINE_DEFAULT,
+        }),
         mode,
         sharing: Sharing::Shared,
         group: None,

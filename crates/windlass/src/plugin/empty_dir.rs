@@ -38,6 +38,7 @@ use super::{
     Failure, Made, Plugin, Publish, Scene, Unpublish, Want, What, absolute, directory_proof, foreign, mounted,
 };
 use crate::{
+    catalogue::{Attributes, Content, HeldUpBy, Limit, Refused, VolumeType},
     layout::{Home, OPEN, PRIVATE, Slot},
     objects::{Kind, Lookup, Objects, Reference},
     quantity,
@@ -45,18 +46,45 @@ use crate::{
 
 pub(super) use marker::Marker;
 
-const PLUGIN: &str = "kubernetes.io/empty-dir";
-const GIT_REPO: &str = "kubernetes.io/git-repo";
-
 /// The mode of a volume on disk.
 const SHARED: Mode = Mode::from_bits_retain(0o777);
 
 const TMPFS: &str = "tmpfs";
 const HUGETLBFS: &str = "hugetlbfs";
 
-/// Scratch space, and what older kubelets left of cloned repositories (P-208).
+/// Scratch space.
+pub(super) static EMPTY_DIR: VolumeType = VolumeType {
+    in_pod: |it| it.empty_dir.is_some(),
+    attributes: |_| OPEN_TO_ALL,
+    content: Content::Scratch,
+    limit: |volume| match &volume.empty_dir {
+        Some(it) if it.medium.as_deref().unwrap_or_default().is_empty() => {
+            it.size_limit.as_ref().map_or(Limit::OfPod, Limit::Own)
+        }
+        Some(_) | None => Limit::None,
+    },
+    held_up_by: HeldUpBy::Root,
+    ..VolumeType::plain("kubernetes.io/empty-dir", &EmptyDir)
+};
+
+/// A clone of a repository, which no node makes any more (P-10): scratch space that older kubelets filled (P-208).
+pub(super) static GIT_REPO: VolumeType = VolumeType {
+    in_pod: |it| it.git_repo.is_some(),
+    attributes: |_| OPEN_TO_ALL,
+    limit: |_| Limit::OfPod,
+    refusal: Some(Refused {
+        text: "git-repo volume plugin has been disabled; if necessary, it may be re-enabled by enabling the \
+               feature-gate `GitRepoVolumeDriver`",
+        note: "there is no such gate here; clone in an init container, into an emptyDir",
+    }),
+    ..VolumeType::plain("kubernetes.io/git-repo", &EmptyDir)
+};
+
+const OPEN_TO_ALL: Attributes = Attributes { read_only: false, managed: true, relabel: true };
+
+/// The calls of [`EMPTY_DIR`] and [`GIT_REPO`].
 #[derive(Clone, Copy, Debug)]
-pub struct EmptyDir;
+pub(crate) struct EmptyDir;
 
 #[async_trait]
 impl Plugin for EmptyDir {
@@ -70,9 +98,9 @@ impl Plugin for EmptyDir {
 
     async fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
         let mut marker = Marker::Own;
-        if task.spec.plugin.as_str() == GIT_REPO {
+        if task.spec.plugin.as_str() == GIT_REPO.name {
             // A clone lay in scratch space and had a note of its own besides (P-305).
-            marker::remove_from(task.home, GIT_REPO, &task.slot.name)?;
+            marker::remove_from(task.home, GIT_REPO.name, &task.slot.name)?;
             marker = Marker::Wrapped;
         }
         // Without a record and without a note nobody has ever been given this: what is in it is not a pod's (I-5).

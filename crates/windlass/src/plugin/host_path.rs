@@ -1,11 +1,10 @@
-//! `hostPath`: a path of the host as it is (P-130..P-139); and `image`, which is the container runtime's business
-//! (P-184). Nothing is made below the pod for either, so there is nothing to undo.
+//! `hostPath`: a path of the host as it is (P-130..P-139). Nothing is made below the pod, so there is nothing to undo.
 
 use std::{
     fs::{self, DirBuilder, FileType},
     io,
     os::unix::fs::{DirBuilderExt, FileTypeExt},
-    path::{Component, Path, PathBuf},
+    path::{Component, Path},
 };
 
 use async_trait::async_trait;
@@ -14,13 +13,25 @@ use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
 };
-use windlass_core::operation::{Cause, Obstacle};
+use windlass_core::{
+    flight::Trace,
+    operation::{Cause, Obstacle},
+};
 
-use super::{Failure, Made, Plugin, Publish, Scene, Unpublish, Want, What, nothing_proof, obstacle};
+use super::{Failure, Made, Plugin, Publish, Scene, Unpublish, Want, obstacle};
+use crate::catalogue::VolumeType;
 
 /// Paths of the host. What they lead to may hang: on a server, or on whoever serves a file system of its own.
+pub(super) static HOST_PATH: VolumeType = VolumeType {
+    in_pod: |it| it.host_path.is_some(),
+    persistent: |it| it.host_path.is_some(),
+    trace: Trace::Nothing,
+    ..VolumeType::plain("kubernetes.io/host-path", &HostPath)
+};
+
+/// The calls of [`HOST_PATH`].
 #[derive(Clone, Copy, Debug)]
-pub struct HostPath;
+pub(crate) struct HostPath;
 
 #[async_trait]
 impl Plugin for HostPath {
@@ -30,22 +41,7 @@ impl Plugin for HostPath {
             return Err(Failure::refused(Cause::Other, text));
         };
         check(Path::new(&source.path), source.type_.as_deref().unwrap_or_default())?;
-        Ok(untouched(source.path.clone().into()))
-    }
-
-    async fn unpublish(&self, _: &Scene, _: &Unpublish<'_>) -> Result<(), Failure> {
-        Ok(())
-    }
-}
-
-/// Images, which the container runtime mounts.
-#[derive(Clone, Copy, Debug)]
-pub struct Image;
-
-#[async_trait]
-impl Plugin for Image {
-    async fn publish(&self, _: &Scene, _: &Publish<'_>) -> Result<Made, Failure> {
-        Ok(untouched(PathBuf::new()))
+        Ok(Made::untouched(source.path.clone().into()))
     }
 
     async fn unpublish(&self, _: &Scene, _: &Unpublish<'_>) -> Result<(), Failure> {
@@ -58,10 +54,6 @@ fn source(want: &Want) -> Option<&HostPathVolumeSource> {
         None => want.volume()?.host_path.as_ref(),
         Some(volume) => volume.spec.as_ref()?.host_path.as_ref(),
     }
-}
-
-fn untouched(path: PathBuf) -> Made {
-    Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None, lost_at: None }
 }
 
 /// Checks that a path is what its type says, and makes it if the type says so (P-132..P-139). Links are followed.

@@ -14,15 +14,14 @@ mod raw;
 use std::{
     fmt::Display,
     path::{Component, Path, PathBuf},
-    sync::Arc,
 };
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::{LocalVolumeSource, PersistentVolume, PersistentVolumeSpec};
 use windlass_core::{
     expand,
+    flight::Trace,
     operation::{Cause, Obstacle, Proof},
-    spec::{Mode, Sharing, VolumeSpec},
+    spec::{Access, Capabilities, Concurrency, Identity, Mode, Sharing, VolumeSpec},
 };
 use windlass_linux::{
     device::{Device, Kind as Found},
@@ -35,7 +34,7 @@ use super::{
     Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What, absolute, foreign, mount_proof, mounted,
     nothing_proof, unmount,
 };
-use crate::catalogue::{Catalogue, Kind, Origin};
+use crate::catalogue::{Attributes, VolumeType};
 
 /// Where the file systems of devices are mounted, below the root (E-429).
 const MOUNTS: &str = "plugins/kubernetes.io/local-volume/mounts";
@@ -43,6 +42,31 @@ const MOUNTS: &str = "plugins/kubernetes.io/local-volume/mounts";
 const MAPS: &str = "plugins/kubernetes.io~local-volume/volumeDevices";
 
 /// Directories and devices of this node. What their paths lead to may hang: each call touches no path but its own.
+pub(super) static LOCAL_VOLUME: VolumeType = VolumeType {
+    persistent: |it| it.local.is_some(),
+    capabilities: |_| capabilities(),
+    attributes: |access| {
+        let read_only = access == Access::ReadOnly;
+        Attributes { read_only, managed: !read_only, relabel: true }
+    },
+    trace: Trace::Record,
+    mount_options: true,
+    ..VolumeType::plain("kubernetes.io/local-volume", &Local)
+};
+
+fn capabilities() -> Capabilities {
+    Capabilities {
+        stage: true,
+        block: true,
+        expand: true,
+        identity: Identity::Shared,
+        // The first pod decides on ownership (P-145), so pods come one at a time; they may leave together.
+        concurrency: Concurrency::ReleasesOverlap,
+        ..Capabilities::default()
+    }
+}
+
+/// The calls of `LOCAL_VOLUME`.
 #[derive(Clone, Copy, Debug)]
 pub struct Local;
 
@@ -111,7 +135,7 @@ impl Plugin for Local {
             for name in whole_file::names(&directory)? {
                 // What is not text is not the name of a persistent volume.
                 let Ok(text) = std::str::from_utf8(name.as_bytes()) else { continue };
-                let Some(spec) = rebuild(text, mode) else { continue };
+                let spec = rebuild(text, mode);
                 let proof = match mode {
                     Mode::Filesystem => mounted(&scene.watch, &directory.path().join(name.as_path()))?,
                     // Mounts are made there for pods alone.
@@ -124,23 +148,19 @@ impl Plugin for Local {
     }
 }
 
-/// What a volume is, as far as its name tells. `None` if this node knows no local volumes.
-fn rebuild(name: &str, mode: Mode) -> Option<VolumeSpec> {
-    let spec = PersistentVolumeSpec { local: Some(LocalVolumeSource::default()), ..PersistentVolumeSpec::default() };
-    let volume = PersistentVolume { spec: Some(spec), ..PersistentVolume::default() };
-    let catalogue = Catalogue::of(&[Kind::LocalVolume]);
-    let plugin = catalogue.find(&Origin::Persistent(Arc::new(volume))).ok()?;
-    Some(VolumeSpec {
-        id: format!("{}/{name}", plugin.name).as_str().into(),
-        plugin: plugin.name.clone(),
+/// What a volume is, as far as its name tells.
+fn rebuild(name: &str, mode: Mode) -> VolumeSpec {
+    VolumeSpec {
+        id: format!("{}/{name}", LOCAL_VOLUME.name).as_str().into(),
+        plugin: LOCAL_VOLUME.name.into(),
         driver: None,
         inner_name: name.into(),
-        capabilities: plugin.capabilities.clone(),
+        capabilities: capabilities(),
         mode,
         sharing: Sharing::Shared,
         group: None,
         size: expand::Size::default(),
-    })
+    }
 }
 
 /// Where a volume is, by the word of its persistent volume.
@@ -251,7 +271,9 @@ fn left_nothing(error: impl Into<Failure>) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::Pod;
+    use std::sync::Arc;
+
+    use k8s_openapi::api::core::v1::{LocalVolumeSource, PersistentVolume, PersistentVolumeSpec, Pod};
 
     use super::*;
     use crate::resolve::Detail;
@@ -263,7 +285,7 @@ mod tests {
         let detail = Detail {
             name: "data".into(),
             volume: "kubernetes.io/local-volume/pv".into(),
-            kind: Kind::LocalVolume,
+            volume_type: &LOCAL_VOLUME,
             persistent: Some(Arc::new(volume)),
             claim: None,
             migrated: false,
@@ -307,7 +329,7 @@ mod tests {
     /// P-25, P-33.
     #[test]
     fn a_volume_is_known_again_by_its_name() {
-        let spec = rebuild("pv-1", Mode::Block).unwrap();
+        let spec = rebuild("pv-1", Mode::Block);
         assert_eq!(spec.id.as_str(), "kubernetes.io/local-volume/pv-1");
         assert_eq!((spec.plugin.as_str(), spec.inner_name.as_str()), ("kubernetes.io/local-volume", "pv-1"));
         assert!(spec.capabilities.stage && spec.capabilities.block);

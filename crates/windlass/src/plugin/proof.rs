@@ -50,7 +50,7 @@ fn proof(id: MountId, device: Device, root: &[u8], kind: &[u8]) -> Proof {
 }
 
 /// The proof of a directory that is no mount: its device and inode.
-pub fn directory_proof(place: &Place) -> Result<Proof, Failure> {
+pub(crate) fn directory_proof(place: &Place) -> Result<Proof, Failure> {
     let status = status(place)?;
     Ok(Proof { mount_id: 0, device: status.st_dev, root: status.st_ino, kind: DIRECTORY })
 }
@@ -61,14 +61,14 @@ fn status(place: &Place) -> Result<rustix::fs::Stat, Failure> {
 }
 
 /// The proof of something that is the host's own, to which nothing is done.
-pub fn nothing_proof(path: &Path) -> Proof {
+pub(crate) fn nothing_proof(path: &Path) -> Proof {
     let mut fingerprint = Fingerprint::new([0, 0]);
     fingerprint.field(path.as_os_str().as_encoded_bytes());
     Proof { mount_id: 0, device: 0, root: fingerprint.finish(), kind: NOTHING }
 }
 
 /// What is mounted at a path now. Touches nothing at the path.
-pub fn mounted(watch: &Watch, path: &Path) -> Result<Option<std::sync::Arc<Mount>>, table::Error> {
+pub(crate) fn mounted(watch: &Watch, path: &Path) -> Result<Option<std::sync::Arc<Mount>>, table::Error> {
     watch.catch_up()?;
     Ok(watch.table().topmost(path).cloned())
 }

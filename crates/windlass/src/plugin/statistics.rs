@@ -16,6 +16,7 @@ const ENTRIES_MAX: u64 = 1_000_000;
 
 /// How full a volume is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Statistics {
     /// In bytes, if that is known.
     pub bytes: Option<Measure>,
@@ -27,6 +28,7 @@ pub struct Statistics {
 
 /// How much there is of something. A volume that is a directory among others has no size of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Measure {
     /// Altogether.
     pub total: Option<u64>,
@@ -38,6 +40,7 @@ pub struct Measure {
 
 /// What a driver says of a volume's health.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Condition {
     /// Something is wrong with it.
     pub abnormal: bool,

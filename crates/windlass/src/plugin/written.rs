@@ -14,6 +14,7 @@ use rustix::fs::Mode;
 use windlass_core::{
     ids::{ObjectName, PodUid},
     operation::{Cause, Earlier, Obstacle},
+    spec::{Capabilities, Refresh},
 };
 use windlass_linux::{
     atomic_dir::{self, Contents},
@@ -26,11 +27,48 @@ use super::{
     Failure, Left, Made, Plugin, Publish, Scene, Unpublish,
     empty_dir::{self, Marker, Medium, Scratch},
 };
-use crate::payload::{self, Surroundings};
+use crate::{
+    catalogue::{Attributes, Content, HeldUpBy, Limit, VolumeType},
+    payload::{self, Surroundings},
+};
 
-/// Volumes whose files windlass writes.
+/// The keys of a secret.
+pub(super) static SECRET: VolumeType =
+    VolumeType { in_pod: |it| it.secret.is_some(), ..written("kubernetes.io/secret") };
+
+/// What the pod knows of itself.
+pub(super) static DOWNWARD_API: VolumeType =
+    VolumeType { in_pod: |it| it.downward_api.is_some(), ..written("kubernetes.io/downward-api") };
+
+/// The keys of a config map.
+pub(super) static CONFIG_MAP: VolumeType = VolumeType {
+    in_pod: |it| it.config_map.is_some(),
+    // The others lie in memory.
+    limit: |_| Limit::OfPod,
+    ..written("kubernetes.io/configmap")
+};
+
+/// Several of the above, and tokens, for which it may have to wait.
+pub(super) static PROJECTED: VolumeType = VolumeType {
+    in_pod: |it| it.projected.is_some(),
+    held_up_by: HeldUpBy::Anything,
+    ..written("kubernetes.io/projected")
+};
+
+/// What they have in common.
+const fn written(name: &'static str) -> VolumeType {
+    VolumeType {
+        capabilities: |_| Capabilities { refresh: Refresh::OnChange, ..Capabilities::default() },
+        attributes: |_| Attributes { read_only: true, managed: true, relabel: true },
+        content: Content::Written,
+        held_up_by: HeldUpBy::Root,
+        ..VolumeType::plain(name, &Written)
+    }
+}
+
+/// Their calls.
 #[derive(Clone, Copy, Debug)]
-pub struct Written;
+pub(crate) struct Written;
 
 #[async_trait]
 impl Plugin for Written {

@@ -5,7 +5,6 @@
 
 use super::{Origin, Task};
 use crate::{
-    catalogue::Kind,
     objects::{Lookup, Objects},
     plugin::csi::names,
 };
@@ -37,15 +36,15 @@ impl<O: Objects + ?Sized> Task<'_, O> {
             return None;
         }
         let source = origin.persistent()?.spec.as_ref()?.csi.as_ref()?;
+        let id = names::volume_id(&source.driver, &source.volume_handle);
         let name = names::attachment(&source.volume_handle, &source.driver, &self.resolver.settings.node);
         let (reference, found) = self.view.attachment(&name);
         let none = |state, text| Attached { name: name.clone(), state, metadata: Err(text) };
-        let id = format!("{}/{}^{}", Kind::Csi.plugin_name(), source.driver, source.volume_handle);
         Some(match found {
             Lookup::Found(object) => {
                 let read = read(name.clone(), &object);
                 match (&read.state, self.view.node(&self.resolver.settings.node).1) {
-                    (Some(Attachment::Attached { .. }), Lookup::Found(node)) if !lists(&node, &id) => none(
+                    (Some(Attachment::Attached { .. }), Lookup::Found(node)) if !lists(&node, id.as_str()) => none(
                         Some(Attachment::Detached),
                         "volume is not attached yet according to the node's status".into(),
                     ),

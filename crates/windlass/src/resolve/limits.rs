@@ -1,18 +1,16 @@
 //! How large the scratch space of a pod may grow (E-89).
 
-use crate::{catalogue::Kind, quantity};
-use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements, Volume};
+use crate::{catalogue::Limit, quantity};
+use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements};
 
 const RESOURCE: &str = "ephemeral-storage";
 
 /// The limit of one volume of a pod; `None` if it has none of its own kind, zero if it may grow without limit.
-pub(super) fn limit(spec: &PodSpec, volume: &Volume, kind: Kind) -> Result<Option<u64>, quantity::Error> {
-    let own = match (kind, &volume.empty_dir) {
-        (Kind::GitRepo | Kind::ConfigMap, _) => None,
-        (Kind::EmptyDir, Some(source)) if source.medium.as_deref().unwrap_or_default().is_empty() => {
-            source.size_limit.as_ref()
-        }
-        _ => return Ok(None),
+pub(super) fn limit(spec: &PodSpec, of_volume: Limit<'_>) -> Result<Option<u64>, quantity::Error> {
+    let own = match of_volume {
+        Limit::None => return Ok(None),
+        Limit::OfPod => None,
+        Limit::Own(limit) => Some(limit),
     };
     let pod = of_pod(spec)?;
     let own = own.map(|it| quantity::bytes(&it.0)).transpose()?.filter(|it| *it > 0);
@@ -53,16 +51,21 @@ fn of_pod(spec: &PodSpec) -> Result<u64, quantity::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::serde_json::{self, Value, json};
+    use crate::catalogue::{Origin, VolumeType};
+    use k8s_openapi::{
+        api::core::v1::Volume,
+        serde_json::{self, Value, json},
+    };
 
     fn container(limit: &str) -> Value {
         json!({"name": "c", "resources": {"limits": {"ephemeral-storage": limit}}})
     }
 
-    fn of(spec: Value, volume: Value, kind: Kind) -> Result<Option<u64>, String> {
+    fn of(spec: Value, volume: Value) -> Result<Option<u64>, String> {
         let spec: PodSpec = serde_json::from_value(spec).unwrap();
         let volume: Volume = serde_json::from_value(volume).unwrap();
-        limit(&spec, &volume, kind).map_err(|it| it.to_string())
+        let volume_type = VolumeType::find(&Origin::Pod(&volume)).unwrap();
+        limit(&spec, (volume_type.limit)(&volume)).map_err(|it| it.to_string())
     }
 
     fn scratch(size: Option<&str>) -> Value {
@@ -77,8 +80,8 @@ mod tests {
             [(Some("1Gi"), 1, 1), (Some("2Gi"), 2, 2), (Some("3Gi"), 2, 3), (Some("0"), 2, 0), (None, 2, 0)]
         {
             let volume = scratch(size);
-            assert_eq!(of(limited.clone(), volume.clone(), Kind::EmptyDir), Ok(Some(with_pod << 30)), "{size:?}");
-            assert_eq!(of(json!({"containers": []}), volume, Kind::EmptyDir), Ok(Some(without << 30)), "{size:?}");
+            assert_eq!(of(limited.clone(), volume.clone()), Ok(Some(with_pod << 30)), "{size:?}");
+            assert_eq!(of(json!({"containers": []}), volume), Ok(Some(without << 30)), "{size:?}");
         }
     }
 
@@ -86,14 +89,19 @@ mod tests {
     #[test]
     fn only_what_lies_on_the_nodes_disk_is_limited() {
         let limited = json!({"containers": [container("1Gi")]});
-        let volume = json!({"name": "v"});
-        assert_eq!(of(limited.clone(), volume.clone(), Kind::ConfigMap), Ok(Some(1 << 30)));
-        assert_eq!(of(limited.clone(), volume.clone(), Kind::GitRepo), Ok(Some(1 << 30)));
-        for kind in [Kind::Secret, Kind::Projected, Kind::HostPath, Kind::Csi] {
-            assert_eq!(of(limited.clone(), volume.clone(), kind), Ok(None));
+        let of = |volume| of(limited.clone(), volume);
+        assert_eq!(of(json!({"name": "v", "configMap": {"name": "m"}})), Ok(Some(1 << 30)));
+        assert_eq!(of(json!({"name": "v", "gitRepo": {"repository": "r"}})), Ok(Some(1 << 30)));
+        for source in [
+            json!({"name": "v", "secret": {}}),
+            json!({"name": "v", "projected": {}}),
+            json!({"name": "v", "hostPath": {"path": "/"}}),
+            json!({"name": "v", "csi": {"driver": "d"}}),
+        ] {
+            assert_eq!(of(source.clone()), Ok(None), "{source}");
         }
         let memory = json!({"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}});
-        assert_eq!(of(limited, memory, Kind::EmptyDir), Ok(None));
+        assert_eq!(of(memory), Ok(None));
     }
 
     #[test]
@@ -102,7 +110,7 @@ mod tests {
         sidecar["restartPolicy"] = "Always".into();
         let pod = |init: Value, overhead: Value| {
             let spec = json!({"containers": [container("2Gi")], "initContainers": init, "overhead": overhead});
-            of(spec, scratch(None), Kind::EmptyDir).unwrap().unwrap() >> 30
+            of(spec, scratch(None)).unwrap().unwrap() >> 30
         };
         assert_eq!(pod(json!([container("1Gi")]), json!({})), 2, "the containers need more");
         assert_eq!(pod(json!([container("5Gi"), container("4Gi")]), json!({})), 5, "the largest");
@@ -114,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_no_quantity_is_an_error() {
-        let text = of(json!({"containers": []}), scratch(Some("lots")), Kind::EmptyDir).unwrap_err();
+        let text = of(json!({"containers": []}), scratch(Some("lots"))).unwrap_err();
         assert_eq!(text, "quantity \"lots\" does not begin with a number");
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{Definition, Task, affinity};
 use crate::{
-    catalogue::{Origin, Plugin},
+    catalogue::{Origin, VolumeType},
     objects::{Kind, Lookup, Objects, Reference},
 };
 use k8s_openapi::api::storage::v1::CSIDriver;
@@ -18,6 +18,8 @@ use windlass_core::{
 /// Why a mount is refused before it is tried, in the kubelet's words (P-48).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
+    /// The reason of the kubelet's event.
+    pub event: &'static str,
     /// The step that refuses, for example `MountVolume.NodeAffinity check failed`.
     pub step: &'static str,
     /// What the directory of the volume would be called.
@@ -43,13 +45,14 @@ impl<O: Objects + ?Sized> Task<'_, O> {
     pub(super) fn refusal(
         &mut self,
         definition: &Definition<'_>,
-        plugin: &Plugin,
+        volume_type: &VolumeType,
         capabilities: &Capabilities,
         object: Option<&CSIDriver>,
         mount_options: &[String],
     ) -> Option<Refusal> {
         let origin = &definition.origin;
         let refusal = |step, text: &str, waits_on: Option<&Reference>| Refusal {
+            event: "FailedMount",
             step,
             volume: origin.name().into(),
             text: text.into(),
@@ -60,23 +63,23 @@ impl<O: Objects + ?Sized> Task<'_, O> {
             if !capabilities.block {
                 let step =
                     "MapVolume.FindMapperPluginBySpec failed to find BlockVolumeMapper plugin. Volume plugin is nil.";
-                return Some(refusal(step, "", None));
+                return Some(Refusal { event: "FailedMapVolume", ..refusal(step, "", None) });
             }
+            // The kubelet says `FailedMount` of a device on the wrong node too (E-268).
             let Elsewhere { node, text, note } = self.elsewhere(origin)?;
             return Some(refusal("MapVolume.NodeAffinity check failed", &text, Some(&node)).noting(&note));
         }
         if let Some(Elsewhere { node, text, note }) = self.elsewhere(origin) {
             return Some(refusal("MountVolume.NodeAffinity check failed", &text, Some(&node)).noting(&note));
         }
-        if !mount_options.is_empty() && !plugin.mount_options {
+        if !mount_options.is_empty() && !volume_type.mount_options {
             let text = "mount options are not supported for this volume type";
-            let note = format!("{} takes no {}", plugin.name, mount_options.join(", "));
+            let note = format!("{} takes no {}", volume_type.name, mount_options.join(", "));
             return Some(refusal("MountVolume.MountOptionSupport check failed", text, None).noting(&note));
         }
         let set_up = "MountVolume.SetUp failed";
-        if let Some(text) = plugin.refuses {
-            let note = "there is no such gate here; clone in an init container, into an emptyDir";
-            return Some(refusal(set_up, text, None).noting(note));
+        if let Some(refused) = volume_type.refusal {
+            return Some(refusal(set_up, refused.text, None).noting(refused.note));
         }
         let (driver, text) = unsupported_life(origin, object)?;
         Some(refusal(set_up, &text, Some(&driver)))

@@ -22,7 +22,6 @@ metadata: {name: node-1, labels: {kubernetes.io/hostname: node-1}}
 /// A world of objects and pods.
 struct World {
     settings: Settings,
-    catalogue: Catalogue,
     drivers: Drivers,
     memory: Memory,
     pods: Vec<api::Pod>,
@@ -32,7 +31,6 @@ impl World {
     fn new(manifests: &str) -> Self {
         let mut world = Self {
             settings: Settings::new("node-1"),
-            catalogue: Catalogue::default(),
             drivers: Drivers::new(),
             memory: Memory::new([1, 2]),
             pods: Vec::new(),
@@ -64,9 +62,9 @@ impl World {
     }
 
     fn resolve(&self, pod: &api::Pod) -> Resolved {
-        let Self { settings, catalogue, drivers, memory: objects, .. } = self;
+        let Self { settings, drivers, memory: objects, .. } = self;
         let given = Given { source: "test".into(), version: Version(1), phase: Phase::Running };
-        Resolver { settings, catalogue, drivers, objects }.resolve(pod, given).unwrap()
+        Resolver { settings, drivers, objects }.resolve(pod, given).unwrap()
     }
 
     /// The only pod, resolved.

@@ -30,7 +30,9 @@ use windlass_core::{
     ids::PodUid,
     reason::Code,
 };
-use windlass_linux::watched_files::{self, Change, Choice, Handle, Origin, Trouble, WatchedFiles};
+use windlass_linux::watched_files::{self, Change, Choice, Handle, Origin, WatchedFiles};
+
+pub use windlass_linux::watched_files::{Error as WatchError, Trouble};
 
 use super::ledger::{self, Departed, Give, Holders, Holding, Ledger, Parsed};
 use crate::{
@@ -80,6 +82,7 @@ impl Config {
 
 /// Why a directory cannot be a source.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// It cannot be read.
     #[error("read manifests in {}", path.display())]
@@ -97,7 +100,7 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         #[source]
-        source: watched_files::Error,
+        source: WatchError,
     },
     /// It changes all the time.
     #[error("the manifests in {} change faster than they can be read; find out who moves them around", path.display())]
@@ -112,6 +115,7 @@ pub enum Error {
 
 /// A pod that is in force.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct InForce {
     /// `namespace/name`.
     pub name: String,
@@ -123,6 +127,7 @@ pub struct InForce {
 
 /// What the directory gives at the moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Summary {
     /// How many files there are, also such as cannot be read.
     pub files: usize,

@@ -27,6 +27,7 @@ const PUBLIC_KEY_HEADER: [u8; 26] = [
 
 /// Why a key cannot sign tokens. The texts tell nothing of the key.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum KeyError {
     /// There is no private key in the text.
     #[error("read the signing key: there is no \"-----BEGIN PRIVATE KEY-----\" block (PKCS#8)")]

@@ -11,7 +11,7 @@ use windlass_linux::name::Relative;
 
 use super::Findings;
 use crate::{
-    catalogue::{Catalogue, Origin},
+    catalogue::{Origin, VolumeType},
     quantity,
 };
 
@@ -92,8 +92,8 @@ impl Findings {
     /// Whether windlass can mount such a volume.
     pub(super) fn mountable(&mut self, field: &str, sources: &[String], origin: &Origin<'_>) {
         let migrated = sources.iter().find(|it| MIGRATED.contains(&it.as_str()));
-        match Catalogue::default().find(origin) {
-            Ok(plugin) if plugin.refuses.is_none() => {}
+        match VolumeType::find(origin) {
+            Ok(it) if it.refusal.is_none() => {}
             Err(_) if migrated.is_some() => {}
             Ok(_) | Err(_) => {
                 if let [source] = sources {

@@ -15,7 +15,7 @@ use crate::node::Volume;
 /// What each container of this pod is to be given: init containers first, then the others, then ephemeral ones.
 ///
 /// `volumes` are those that are mounted, `groups` those that they bring, and `why` says why a volume is not mounted.
-pub fn containers(
+pub(crate) fn containers(
     pod: &api::Pod,
     volumes: &[Volume],
     groups: Vec<i64>,

@@ -20,7 +20,7 @@ impl From<Condition> for VolumeCondition {
 }
 
 /// What became of asking how full the volumes of this pod are; `answers` are by what the pod calls them.
-pub fn statistics(pod: &Pod, mut answers: BTreeMap<String, Result<Statistics, String>>) -> PodStatistics {
+pub(crate) fn statistics(pod: &Pod, mut answers: BTreeMap<String, Result<Statistics, String>>) -> PodStatistics {
     let one = |mount: &MountStatus| {
         let answer = if mount.mounted { answers.remove(&mount.volume) } else { None };
         let named = VolumeStatistics {

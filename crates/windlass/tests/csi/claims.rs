@@ -13,9 +13,8 @@ use k8s_openapi::{
 };
 use windlass::{
     Node,
-    node::{Change, ClaimRefusal, Deleted},
-    objects::{Kind, Reference},
-    tell::Tone,
+    manifest::{Kind, Reference},
+    node::{Change, ClaimRefusal, Deleted, Tone},
     view::{Claim, ClaimPhase},
 };
 use windlass_testing::{scripted::Fault, wait::run};

@@ -8,8 +8,8 @@ use k8s_openapi::{
 };
 use windlass::{
     Node,
+    manifest::{Kind, Reference},
     node::Change,
-    objects::{Kind, Reference},
 };
 use windlass_core::reason::Code;
 use windlass_testing::{scripted::Fault, wait::run};

@@ -8,8 +8,7 @@ use k8s_openapi::{
 };
 use windlass::{
     Node,
-    csi::DriverSettings,
-    node::{Builder, Report, Volume},
+    node::{Builder, DriverSettings, Report, Volume},
 };
 use windlass_core::ids::PodUid;
 use windlass_testing::{directory::Directory, namespace, wait::run};
@@ -60,7 +59,7 @@ impl Host {
     pub(crate) fn reporting_node(&self) -> Node {
         let node = self.start(self.builder().report(Report::Stored), "vol-1", true);
         let attachment = json!({
-            "metadata": {"name": windlass::plugin::csi::names::attachment("vol-1", NAME, "node-1")},
+            "metadata": {"name": windlass::inner::attachment("vol-1", NAME, "node-1")},
             "spec": {"attacher": NAME, "nodeName": "node-1", "source": {"persistentVolumeName": "pv"}},
             "status": {"attached": true},
         });

@@ -6,7 +6,7 @@ use std::{
 };
 
 use k8s_openapi::{api::core::v1::PersistentVolume, serde_json::json};
-use windlass::csi::DriverSettings;
+use windlass::node::DriverSettings;
 use windlass_core::{ids::PodUid, reason::Code};
 use windlass_testing::{scripted::Fault, wait::run};
 

@@ -11,10 +11,8 @@ use std::{
 };
 
 use windlass::{
-    layout::Layout,
-    memory::{Memory, Object},
-    plugin::Scene,
-    tell::Tell,
+    inner::{Cache, Layout, Memory, Scene, Tell},
+    manifest::Object,
     token,
 };
 use windlass_linux::{
@@ -63,8 +61,9 @@ impl Case {
             layout: Layout::open(&directory.path("root"))?,
             watch: Watch::begin()?,
             objects: Arc::new(RwLock::new(Memory::new([1, 2]))),
-            tokens: token::Cache::new(Arc::new(token::NoProvider)),
-            drivers: windlass::csi::Drivers::none(),
+            tokens: Cache::new(Arc::new(token::NoProvider)),
+            drivers: windlass::inner::Drivers::none(),
+            attachments: Default::default(),
             observer: Default::default(),
             tell: Tell::new(|_| {}),
             node: "node-1".into(),

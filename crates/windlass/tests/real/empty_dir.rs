@@ -11,8 +11,8 @@ use k8s_openapi::{
     serde_json::{self, Value, json},
 };
 use windlass::{
-    memory::Object,
-    plugin::{Failure, Left, Made, What, mount_proof},
+    inner::{Failure, Left, Made, What, mount_proof},
+    manifest::Object,
 };
 use windlass_core::operation::{Cause, Earlier, Obstacle};
 use windlass_linux::{

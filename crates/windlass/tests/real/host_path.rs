@@ -4,7 +4,7 @@ use std::os::unix::{fs::symlink, net::UnixListener};
 
 use k8s_openapi::serde_json::json;
 use rustix::fs::{CWD, FileType, Mode, mkfifoat, mknodat};
-use windlass::plugin::{Failure, Left, Made, What};
+use windlass::inner::{Failure, Left, Made, What};
 use windlass_core::operation::{Cause, Earlier, Obstacle};
 use windlass_linux::{
     mount::{Options, Tmpfs, tmpfs},

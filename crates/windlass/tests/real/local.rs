@@ -5,7 +5,7 @@ mod claimed;
 use std::{os::unix::fs::symlink, path::Path};
 
 use rustix::io::Errno;
-use windlass::plugin::{Failure, Left, Plugin, What, local::Local};
+use windlass::inner::{Failure, Left, Local, Plugin, What};
 use windlass_core::{
     operation::{Cause, Earlier, Obstacle},
     spec::Mode,

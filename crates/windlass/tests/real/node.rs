@@ -12,8 +12,8 @@ use k8s_openapi::{
 };
 use windlass::{
     Node,
+    manifest::{Kind, Reference},
     node::{Change, Ended, PodError, StartError, Volume, WaitError},
-    objects::{Kind, Reference},
     token,
 };
 use windlass_core::{

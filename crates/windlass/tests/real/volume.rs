@@ -6,11 +6,8 @@ use k8s_openapi::{
     api::core::v1::Pod,
     serde_json::{self, Value, json},
 };
-use windlass::{
-    catalogue::{Catalogue, Drivers, Kind},
-    layout::Slot,
-    plugin::{self, Failure, Made, Plugin, Publish, Unpublish, Want},
-    resolve::{Given, Resolver, Settings},
+use windlass::inner::{
+    DriverFacts, Failure, Given, Made, Plugin, Publish, Resolver, Settings, Slot, Unpublish, VolumeType, Want, fill_in,
 };
 use windlass_core::{
     ids::{PodUid, Version},
@@ -30,7 +27,7 @@ pub(crate) struct Volume {
     want: Want,
     uid: PodUid,
     access: Access,
-    kind: Kind,
+    volume_type: &'static VolumeType,
     /// What a record would say is going to be mounted.
     recorded: Mutex<Option<Made>>,
 }
@@ -50,15 +47,15 @@ impl Volume {
         let Value::Object(spec) = spec else { panic!("{spec} is no object") };
         manifest["spec"].as_object_mut().unwrap().extend(spec);
         let mut pod: Pod = serde_json::from_value(manifest).unwrap();
-        windlass::defaults::pod(&mut pod);
+        fill_in(&mut pod);
         Self::of(case, pod)
     }
 
     /// The only volume of a pod.
     pub(crate) fn of(case: &Case, pod: Pod) -> Self {
-        let (settings, catalogue, drivers) = (Settings::new("node-1"), Catalogue::default(), Drivers::new());
+        let (settings, drivers) = (Settings::new("node-1"), DriverFacts::new());
         let objects = case.scene.objects.read().unwrap();
-        let resolver = Resolver { settings: &settings, catalogue: &catalogue, drivers: &drivers, objects: &*objects };
+        let resolver = Resolver { settings: &settings, drivers: &drivers, objects: &*objects };
         let given = Given { source: "test".into(), version: Version::NONE, phase: Phase::Running };
         let mut resolved = resolver.resolve(&pod, given).unwrap();
         let spec::Want::Volume(used) = &resolved.pod.volumes[0].want else { panic!("{:?}", resolved.pod.volumes) };
@@ -70,14 +67,14 @@ impl Volume {
             spec,
             uid,
             access: used.access,
-            kind: detail.kind,
+            volume_type: detail.volume_type,
             recorded: Mutex::default(),
             want: Want::new(&Arc::new(pod), &Arc::new(detail), &objects, "node-1"),
         }
     }
 
     fn plugin(&self) -> &'static dyn Plugin {
-        plugin::of(self.kind)
+        self.volume_type.plugin
     }
 
     pub(crate) fn publish(&self, case: &Case, after: Earlier) -> Result<Made, Failure> {

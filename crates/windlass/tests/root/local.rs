@@ -7,7 +7,7 @@ use std::{
 };
 
 use k8s_openapi::serde_json::json;
-use windlass::plugin::{Failure, Left, Plugin, What, local::Local, mount_proof};
+use windlass::inner::{Failure, Left, Local, Plugin, What, mount_proof};
 use windlass_core::operation::{Cause, Earlier, Obstacle};
 use windlass_linux::{block_map, device, loop_device, name::Name, safe_path::Place};
 

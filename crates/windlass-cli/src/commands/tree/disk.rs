@@ -11,11 +11,9 @@ use std::{
 
 use anyhow::Context;
 use windlass::{
-    layout::{self, Slot},
-    plugin::What,
-    record::{Key, Record, Records},
+    inner::{Key, Record, Records, Slot, What, unescape},
+    node::Mode,
 };
-use windlass_core::spec::Mode;
 use windlass_linux::{
     name::{Name, Relative},
     safe_path::{Mounts, Place},
@@ -134,7 +132,7 @@ impl Disk {
     }
 
     fn volume(&self, below: &Path, slot: &Slot) -> Branch {
-        let plugin = layout::unescape(&slot.plugin.to_string());
+        let plugin = unescape(&slot.plugin.to_string());
         let (status, tone) = self.status(below, slot);
         let status = self.paint.text(tone, &plain(&status));
         let path = plain(&below.display().to_string());

@@ -15,6 +15,7 @@ use crate::{
     memory::Object,
     node::{ClaimRefusal, Deleted},
     objects::{Kind, Lookup, Reference},
+    plugin::csi::names,
     provision::{
         self, Provision,
         departure::{Departure, Moment},
@@ -67,7 +68,7 @@ impl Drive {
             phase: phase(there.as_deref(), entry),
             since: noted.and_then(|it| it.since).unwrap_or_else(|| clock.wall(known)),
             volume: named.or_else(|| volume.as_ref()?.metadata.name.clone()),
-            volume_id: source.map(|it| provision::volume_id(&it.driver, &it.volume_handle).to_string()),
+            volume_id: source.map(|it| names::volume_id(&it.driver, &it.volume_handle).to_string()),
             volume_handle: source.map(|it| it.volume_handle.clone()),
             driver: source.map(|it| it.driver.clone()).or_else(|| noted.map(|it| it.driver().to_owned())),
             storage_class: spec.storage_class_name.filter(|it| !it.is_empty()),

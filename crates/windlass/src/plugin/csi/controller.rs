@@ -12,7 +12,7 @@ use windlass_csi::{
 };
 
 use super::*;
-use crate::{csi::Context, provision::Provision};
+use crate::provision::Provision;
 
 /// What the driver calls this node.
 pub(super) fn node_id(scene: &Scene, spec: &VolumeSpec) -> Result<String, Failure> {

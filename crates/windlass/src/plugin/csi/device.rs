@@ -24,7 +24,7 @@ const STAGING: &str = "staging";
 const PUBLISH: &str = "publish";
 
 fn devices() -> PathBuf {
-    Path::new(CSI).join(DEVICES)
+    Path::new(VOLUMES).join(DEVICES)
 }
 
 /// The directory of a volume, below the root (C-73).

@@ -29,7 +29,7 @@ const PLUGIN: &str = "kubernetes.io~csi";
 /// The directory of a staged volume, below the root (C-71).
 fn stage_directory(id: &Identified) -> Result<(PathBuf, Name), name::Error> {
     let driver = Name::new("driver", &id.driver)?;
-    Ok((Path::new(CSI).join(driver.as_path()), Name::new("volume", names::directory(&id.handle))?))
+    Ok((Path::new(VOLUMES).join(driver.as_path()), Name::new("volume", names::directory(&id.handle))?))
 }
 
 /// Where a volume is staged.
@@ -239,12 +239,12 @@ pub(super) async fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(),
 /// What is staged, by the notes beside it.
 pub(super) fn staged(scene: &Scene) -> Result<Vec<(VolumeSpec, Option<Proof>)>, Failure> {
     let mut found = Vec::new();
-    let Some(drivers) = scene.layout.find(Path::new(CSI))? else { return Ok(found) };
+    let Some(drivers) = scene.layout.find(Path::new(VOLUMES))? else { return Ok(found) };
     for driver in whole_file::names(&drivers)? {
         if driver.as_bytes() == DEVICES.as_bytes() {
             continue;
         }
-        let above = Path::new(CSI).join(driver.as_path());
+        let above = Path::new(VOLUMES).join(driver.as_path());
         let Some(volumes) = scene.layout.find(&above)? else { continue };
         for name in whole_file::names(&volumes)? {
             let Some(directory) = scene.layout.find(&above.join(name.as_path()))? else { continue };

@@ -6,7 +6,8 @@ use windlass_core::{
     spec::{Identity, VolumeSpec},
 };
 
-use crate::{catalogue::Kind, layout::Slot};
+use super::CSI;
+use crate::layout::Slot;
 
 /// The name of the object that says whether a volume is attached to a node (C-69).
 pub fn attachment(handle: &str, driver: &str, node: &str) -> String {
@@ -14,12 +15,12 @@ pub fn attachment(handle: &str, driver: &str, node: &str) -> String {
 }
 
 /// The handle of a volume that a pod describes itself (C-70): another for every pod.
-pub fn inline_handle(pod: &str, name: &str) -> String {
+pub(crate) fn inline_handle(pod: &str, name: &str) -> String {
     format!("csi-{}", digest([pod, name]))
 }
 
 /// The directory of a volume among those of its driver (C-71).
-pub fn directory(handle: &str) -> String {
+pub(crate) fn directory(handle: &str) -> String {
     digest([handle])
 }
 
@@ -33,9 +34,19 @@ fn digest<const N: usize>(parts: [&str; N]) -> String {
     digits.filter_map(|it| char::from_digit(it.into(), 16)).collect()
 }
 
+/// What tells a driver's volume from all others of drivers (C-67).
+pub(crate) fn own_name(driver: &str, handle: &str) -> String {
+    format!("{driver}^{handle}")
+}
+
+/// What the engine calls a driver's volume.
+pub(crate) fn volume_id(driver: &str, handle: &str) -> VolumeId {
+    format!("{}/{}", CSI.name, own_name(driver, handle)).as_str().into()
+}
+
 /// The driver of a volume and what the driver calls it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Identified {
+pub(crate) struct Identified {
     /// The driver's name.
     pub driver: String,
     /// The volume's handle.
@@ -44,15 +55,15 @@ pub struct Identified {
 
 impl Identified {
     /// As a persistent volume's identity tells it (C-67).
-    pub fn of_volume(volume: &VolumeId) -> Option<Self> {
-        let own = volume.as_str().strip_prefix(Kind::Csi.plugin_name())?.strip_prefix('/')?;
+    pub(crate) fn of_volume(volume: &VolumeId) -> Option<Self> {
+        let own = volume.as_str().strip_prefix(CSI.name)?.strip_prefix('/')?;
         // A driver's name has no such character, a handle may have many.
         let (driver, handle) = own.split_once('^')?;
         (!driver.is_empty() && !handle.is_empty()).then(|| Self { driver: driver.into(), handle: handle.into() })
     }
 
     /// As far as what the engine knows tells it: also of a volume whose pod and whose notes are gone.
-    pub fn of_spec(spec: &VolumeSpec, slot: Option<&Slot>) -> Option<Self> {
+    pub(crate) fn of_spec(spec: &VolumeSpec, slot: Option<&Slot>) -> Option<Self> {
         match (spec.capabilities.identity, slot) {
             (Identity::Shared, _) => Self::of_volume(&spec.id),
             (Identity::PerPod, Some(slot)) => {

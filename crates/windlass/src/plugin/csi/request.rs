@@ -21,11 +21,10 @@ use windlass_csi::{
 };
 
 use super::{
-    Failure, Scene, Want,
+    Context, Failure, Scene, Want,
     names::{self, Identified},
 };
 use crate::{
-    csi::Context,
     memory::Object,
     objects::{Kind, Lookup, Reference},
     token, validate,
@@ -148,7 +147,7 @@ impl<'a> Source<'a> {
     /// attaches.
     pub(super) fn publish_context(&self, scene: &Scene) -> Result<Context, Failure> {
         match &self.want.detail.attachment {
-            None => Ok(scene.drivers.context(&self.want.detail.volume).unwrap_or_default()),
+            None => Ok(scene.attachments.get(&self.want.detail.volume).unwrap_or_default()),
             Some(it) => it.metadata.clone().map_err(|text| {
                 let reference = Reference::new(Kind::Attachment, "", &it.name);
                 Failure::refused(Cause::Object((&reference).into()), text)
@@ -308,7 +307,7 @@ mod tests {
     use windlass_core::ids::VolumeId;
 
     use super::*;
-    use crate::{catalogue, payload::Snapshot, resolve::Detail};
+    use crate::{payload::Snapshot, resolve::Detail};
 
     const NONE: NodeCapabilities = NodeCapabilities {
         stage_unstage: true,
@@ -330,7 +329,7 @@ mod tests {
         let detail = Detail {
             name: "v".into(),
             volume: VolumeId::from("x"),
-            kind: catalogue::Kind::Csi,
+            volume_type: &crate::plugin::csi::CSI,
             persistent: persistent.map(Arc::new),
             claim: None,
             migrated: false,

@@ -43,7 +43,7 @@ impl Marker {
 
     /// Is the note there?
     pub(super) fn is_there(self, home: &Home, slot: &Slot) -> Result<bool, Failure> {
-        let Some(notes) = home.find_notes(super::PLUGIN)? else { return Ok(false) };
+        let Some(notes) = home.find_notes(super::EMPTY_DIR.name)? else { return Ok(false) };
         let file = Relative::new("volume name", self.name(slot)?.as_path().join(FILE))?;
         match notes.open(&file, OFlags::PATH | OFlags::NOFOLLOW, Mounts::Refuse) {
             Ok(file) => Ok(file.kind()?.is_file()),
@@ -55,7 +55,7 @@ impl Marker {
     /// Leaves the note. That it cannot be left is an error (W-27).
     pub(super) fn write(self, home: &Home, slot: &Slot) -> Result<(), Failure> {
         let name = self.name(slot)?;
-        let notes = home.make_notes(super::PLUGIN)?;
+        let notes = home.make_notes(super::EMPTY_DIR.name)?;
         notes.add_directory(&name, PRIVATE)?;
         let file = Relative::new("volume name", name.as_path().join(FILE))?;
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -65,7 +65,7 @@ impl Marker {
     /// Takes the note away, with the directory that held it. That it is missing is success.
     pub(super) fn remove(self, home: &Home, slot: &Slot) -> Result<(), Failure> {
         match self.name(slot) {
-            Ok(name) => remove_from(home, super::PLUGIN, &name),
+            Ok(name) => remove_from(home, super::EMPTY_DIR.name, &name),
             // With so long a name there was none.
             Err(_) => Ok(()),
         }

@@ -81,8 +81,8 @@ spec:
 
 #[test]
 fn a_manifest_that_is_no_pod_says_why() {
-    let World { settings, catalogue, drivers, memory, .. } = World::new("");
-    let resolver = Resolver { settings: &settings, catalogue: &catalogue, drivers: &drivers, objects: &memory };
+    let World { settings, drivers, memory, .. } = World::new("");
+    let resolver = Resolver { settings: &settings, drivers: &drivers, objects: &memory };
     let error = |pod: Value| {
         let pod: api::Pod = serde_json::from_value(pod).unwrap();
         let given = Given { source: "test".into(), version: Version::NONE, phase: Phase::Running };
@@ -103,8 +103,8 @@ spec: {containers: [], securityContext: {supplementalGroups: [7, 8]}}
 ",
     );
     let given = Given { source: "files".into(), version: Version(9), phase: Phase::Stopping };
-    let World { settings, catalogue, drivers, memory, pods } = &world;
-    let resolver = Resolver { settings, catalogue, drivers, objects: memory };
+    let World { settings, drivers, memory, pods } = &world;
+    let resolver = Resolver { settings, drivers, objects: memory };
     let pod = resolver.resolve(&pods[0], given).unwrap().pod;
     let expected = Pod {
         uid: "uid-1".into(),

@@ -200,9 +200,9 @@ proptest! {
         if fill {
             defaults::pod(&mut pod);
         }
-        let World { settings, catalogue, drivers, memory, .. } = &world;
+        let World { settings, drivers, memory, .. } = &world;
         let given = Given { source: "test".into(), version: Version::NONE, phase: Phase::Running };
-        let resolved = Resolver { settings, catalogue, drivers, objects: memory }.resolve(&pod, given);
+        let resolved = Resolver { settings, drivers, objects: memory }.resolve(&pod, given);
         let Ok(resolved) = resolved else {
             prop_assert_eq!(pod.metadata.name.as_deref(), Some(""));
             return Ok(());

@@ -10,11 +10,11 @@ use k8s_openapi::{
     serde_json::{self, Value, json},
 };
 use windlass::{
-    catalogue::{Catalogue, Drivers},
-    layout::Slot,
-    plugin::{Failure, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, local::Local},
-    resolve::{Given, Resolver, Settings},
-    tell::{Event, Tell},
+    inner::{
+        Cache, DriverFacts, Failure, Given, Local, Made, Plugin, Publish, Resolver, Scene, Settings, Slot, Stage, Tell,
+        Unpublish, Want, fill_in,
+    },
+    node::Event,
     token,
 };
 use windlass_core::{
@@ -118,16 +118,16 @@ impl Claim {
         let Value::Object(pod) = pod else { panic!("{pod} is no object") };
         manifest["spec"].as_object_mut().unwrap().extend(pod);
         let mut pod: Pod = serde_json::from_value(manifest).unwrap();
-        windlass::defaults::pod(&mut pod);
+        fill_in(&mut pod);
         Claimed::of(case, pod)
     }
 }
 
 impl Claimed {
     fn of(case: &Case, pod: Pod) -> Self {
-        let (settings, catalogue, drivers) = (Settings::new("node-1"), Catalogue::default(), Drivers::new());
+        let (settings, drivers) = (Settings::new("node-1"), DriverFacts::new());
         let objects = case.scene.objects.read().unwrap();
-        let resolver = Resolver { settings: &settings, catalogue: &catalogue, drivers: &drivers, objects: &*objects };
+        let resolver = Resolver { settings: &settings, drivers: &drivers, objects: &*objects };
         let given = Given { source: "test".into(), version: Version::NONE, phase: Phase::Running };
         let mut resolved = resolver.resolve(&pod, given).unwrap();
         let spec::Want::Volume(used) = &resolved.pod.volumes[0].want else { panic!("{:?}", resolved.pod.volumes) };
@@ -142,8 +142,9 @@ impl Claimed {
             layout: case.scene.layout.clone(),
             watch: Watch::begin().unwrap(),
             objects: Arc::clone(&case.scene.objects),
-            tokens: token::Cache::new(Arc::new(token::NoProvider)),
-            drivers: windlass::csi::Drivers::none(),
+            tokens: Cache::new(Arc::new(token::NoProvider)),
+            drivers: windlass::inner::Drivers::none(),
+            attachments: Default::default(),
             observer: Default::default(),
             tell: Tell::new(move |event| listener.lock().unwrap().push(event)),
             node: Arc::clone(&case.scene.node),

@@ -1,14 +1,33 @@
-//! The door for the fuzzers of this workspace (`crates/windlass-fuzz`): what is written to disk and read again, as bytes.
+//! What is behind the door, for this workspace alone: for the fuzzers (`crates/windlass-fuzz`), for tests that play the
+//! engine's part, and for `windlass tree`, which looks at a disk that no node works on.
 //!
 //! What is here is no part of the library: nothing else may use it, and it changes whenever what is behind it does.
 
 use windlass_linux::name::Name;
 
-use crate::{
-    plugin::csi::notes::Note,
-    provision::Provision,
-    record::{self, Key, Record},
+use crate::{plugin::csi::notes::Note, provision::Provision, record};
+
+pub use crate::{
+    catalogue::{Drivers as DriverFacts, VolumeType},
+    csi::{Drivers, Registered},
+    defaults::pod as fill_in,
+    layout::{Layout, Slot, escape, unescape},
+    memory::Memory,
+    payload::{Surroundings, contents},
+    plugin::{
+        Attachments, Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What, csi::names::attachment,
+        local::Local, mount_proof,
+    },
+    record::{Key, Record, Records},
+    resolve::{Given, Resolver, Settings},
+    tell::Tell,
+    token::cache::Cache,
 };
+
+/// How quantities are read.
+pub mod quantity {
+    pub use crate::quantity::{MAX, bytes, thousandths};
+}
 
 /// The record in a file, or what is wrong with it.
 pub fn read_record(contents: &[u8]) -> Result<Record, String> {

@@ -1,0 +1,6 @@
+//! How full volumes are: what [`Node::statistics`](crate::Node::statistics) answers.
+
+pub use crate::{
+    measuring::{Answer, Asked},
+    plugin::{Condition, Measure, Statistics},
+};
