@@ -16,8 +16,9 @@ pub fn describe(event: &Event) -> String {
         Event::PodGone { uid, version, containers } => {
             format!("told: pod {uid} is gone in version {}{}", version.0, containers_words(*containers))
         }
-        Event::SourceComplete { source, version, .. } => {
-            format!("told: source {source} is complete as of version {}", version.0)
+        Event::SourceComplete { source, version, doubt, .. } => {
+            let doubt = doubt.as_ref().map(|it| format!(", in doubt: {it}")).unwrap_or_default();
+            format!("told: source {source} is complete as of version {}{doubt}", version.0)
         }
         Event::PodHeld { uid, hold } => format!("told: pod {uid} is held: {}", hold.text),
         Event::HoldReleased(uid) => format!("told: pod {uid} need not be held"),
