@@ -501,7 +501,7 @@ mod tests {
     use super::*;
 
     fn pod(phase: &str, reason: &str, deepest: &str) -> view::Pod {
-        let now = "2026-01-01T00:00:00Z";
+        let (now, urgency) = ("2026-01-01T00:00:00Z", crate::output::paint::urgency(deepest));
         serde_json::from_value(serde_json::json!({
             "apiVersion": view::API_VERSION, "kind": "Pod",
             "metadata": {"namespace": "default", "name": "web", "uid": "1"},
@@ -510,7 +510,7 @@ mod tests {
                 "conditions": [{"type": "VolumesMounted", "status": "False", "reason": reason, "message": "", "lastTransitionTime": now}],
                 "volumes": [{
                     "pod": "web", "podUid": "1", "volume": "data", "state": "Publishing", "since": now, "mounted": false,
-                    "reasons": [{"code": deepest, "message": "", "remedy": "", "since": now}],
+                    "reasons": [{"code": deepest, "urgency": urgency, "message": "", "remedy": "", "since": now}],
                 }],
             },
         }))

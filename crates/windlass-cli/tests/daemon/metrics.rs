@@ -9,10 +9,10 @@ use std::{
     os::unix::net::UnixStream,
     path::PathBuf,
     process::Stdio,
-    time::Instant,
 };
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use windlass_testing::{
     daemon::Case,
     disk::loop_devices,

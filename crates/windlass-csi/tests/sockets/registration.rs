@@ -295,6 +295,7 @@ async fn a_plugin_that_is_not_accepted_hears_why() {
         assert!(!status.plugin_registered && status.error.contains(words), "{status:?}, not {words}");
         assert!(it.next().await.contains(words));
         std::fs::remove_file(&plugin.server.path).unwrap();
+        assert_eq!(it.next().await, format!("?{number}.sock"), "who keeps count hears that it is gone");
     }
 }
 
