@@ -67,6 +67,10 @@ impl Engine {
             (Some(key), _) => key,
             // Nobody knows it, but its containers may run: what is found of it must stay (E-162).
             (None, Containers::MayRun) if !uid.as_str().is_empty() => self.pod_entry(uid),
+            // What is found of it later goes, like that of any pod that was seen to go.
+            (None, Containers::Stopped) if !uid.as_str().is_empty() && !self.world.start.disk_read => {
+                self.pod_entry(uid)
+            }
             (None, _) => {
                 self.odd(Oddity::UnknownPod, format!("pod {uid} is gone, but was not known"));
                 return;
