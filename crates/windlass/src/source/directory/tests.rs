@@ -82,7 +82,7 @@ impl Case {
                 return self.history.push(format!("={uid}: {text}"));
             }
             Give::PodHeld(uid, Holding::ConflictOver) => return self.history.push(format!("={uid}: over")),
-            Give::Holders(_) => return,
+            Give::Holders(_) | Give::Replaced { .. } | Give::Read(_) => return,
             // As the engine does it.
             Give::Doubt(doubt) => {
                 let held = self.held.drain(..).filter(|_| doubt.is_none());
@@ -220,6 +220,7 @@ fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
     let give = move |give| _ = sender.send(give);
     let grace = Duration::from_secs(60 * 60);
     let sink: SharedSink = Arc::new(Mutex::new(Some(Box::new(give))));
+    let watched = WatchedFiles::begin(Path::new("/"), choice(grace)).unwrap();
     let mut reader = Reader {
         ledger: Ledger::new(Path::new("/manifests"), None),
         summary: watch::Sender::default(),
@@ -227,7 +228,9 @@ fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
         grace,
         orphan_delay: grace,
         leaving: Vec::new(),
-        aside: Aside::new(WatchedFiles::begin(Path::new("/"), choice(grace)).unwrap().handle(), sink),
+        read: watched.read(),
+        let_go: LetGo::default(),
+        aside: Aside::new(watched.handle(), sink),
     };
     let content = |path: &str, pods: &[&str]| Change::Content {
         path: path.into(),
@@ -239,16 +242,16 @@ fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
         let gone = gives.into_iter().filter_map(|it| if let Give::PodGone(uid, _) = it { Some(uid) } else { None });
         gone.map(|it| it.to_string()).collect()
     };
-    let (now, as_of) = (Instant::now(), SystemTime::now());
+    let now = Instant::now();
     let Some(before) = now.checked_sub(grace) else { return eprintln!("skipped: this machine has just started") };
     let files = vec![content("1.yaml", &["a"]), content("2.yaml", &["b"]), content("3.yaml", &["c", "d"])];
-    reader.take(files, as_of);
+    reader.take(files, &watched);
     assert_eq!(uids(given.try_iter().collect()), [""; 0]);
     // The first was missed an hour ago and has no more to wait; the second just now, and so has what left the third.
-    reader.take(vec![gone("1.yaml", before), gone("2.yaml", now), content("3.yaml", &["c"])], as_of);
+    reader.take(vec![gone("1.yaml", before), gone("2.yaml", now), content("3.yaml", &["c"])], &watched);
     assert_eq!(uids(given.try_iter().collect()), ["a"]);
     // What left one file is in another by the time that it is believed.
-    reader.take(vec![gone("3.yaml", before), content("4.yaml", &["c"])], as_of);
+    reader.take(vec![gone("3.yaml", before), content("4.yaml", &["c"])], &watched);
     assert_eq!(uids(given.try_iter().collect()), [""; 0]);
     assert_eq!(reader.leaving.len(), 2);
 }
@@ -465,7 +468,8 @@ fn a_directory_that_is_cloned_anew_takes_nothing_away_until_all_is_back() {
     let lost = case.summary_until(|it| it.problems.iter().any(|it| it.message.contains("b.yaml"))).problems;
     assert_eq!(
         lost[0].message,
-        "this is another directory than before, and b.yaml is not in it: put back what was there; if this is meant, start anew"
+        "this is another directory than before, and b.yaml is not in it: put back what was there; what was \
+         read there stays in force. If it is gone for good, let its pods go (windlass delete pod), or start anew"
     );
     case.source.reread();
     case.write("b.yaml", &(pod("b") + &pod("c")));
