@@ -16,7 +16,7 @@ use std::{
 
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec},
-    fd::OwnedFd,
+    fd::{AsFd, OwnedFd},
 };
 use tokio::sync::{broadcast, watch};
 use windlass_core::{Config, Engine};
@@ -415,8 +415,9 @@ fn watch_mounts(
         let pause = |time: Timespec| _ = rustix::event::poll(&mut [PollFd::new(&*wake, PollFlags::IN)], Some(&time));
         loop {
             let watch = &executor.scene.watch;
-            let mut ready = vec![PollFd::new(watch, PollFlags::IN), PollFd::new(&*wake, PollFlags::IN)];
-            ready.extend(state.as_ref().map(|it| PollFd::new(it, PollFlags::IN)));
+            let of_state = state.as_ref().map_or(wake.as_fd(), AsFd::as_fd);
+            let awaited = [watch.as_fd(), wake.as_fd(), of_state];
+            let mut ready = awaited.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
             match rustix::event::poll(&mut ready, None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
@@ -424,8 +425,10 @@ fn watch_mounts(
             if !ready[1].revents().is_empty() {
                 return;
             }
-            for loss in state.iter_mut().flat_map(StateWatch::losses) {
-                let _ = inbox.send(Message::StateLost(loss));
+            if !ready[2].revents().is_empty() {
+                for loss in state.iter_mut().flat_map(StateWatch::losses) {
+                    let _ = inbox.send(Message::StateLost(loss));
+                }
             }
             let changes = match watch.changes(Some(Duration::ZERO)) {
                 Ok(changes) if changes.is_empty() => continue,
