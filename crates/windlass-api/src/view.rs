@@ -247,6 +247,9 @@ pub struct MountStatus {
     pub pod_uid: String,
     /// What the pod calls the volume.
     pub volume: String,
+    /// The pod does not call it anything, or not any more: it is here from before, and this is what it is called on disk.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unnamed: bool,
     /// The volume that it is, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_id: Option<String>,

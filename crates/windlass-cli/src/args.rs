@@ -353,7 +353,8 @@ pub(crate) enum DeleteCommand {
     ///
     /// Such pods are held for a while (--orphan-delay of windlass run), because their manifests may be missing by accident;
     /// `windlass get pods` shows them. With them goes what is in their volumes, as when a manifest is removed. A pod that a
-    /// manifest names is refused: remove the manifest.
+    /// manifest names is refused: remove the manifest. Where that cannot be done, because the file system with the manifest
+    /// is not mounted any more or covered by another, the pod goes, and comes back with its manifest.
     #[command(visible_alias = "pods", alias = "po")]
     Pod(DeletePod),
     /// Delete the volume at once that was made for a claim that is gone

@@ -140,7 +140,7 @@ impl Daemon {
         };
         let source = source?;
         let backend = NodeBackend::new(node.clone(), record.clone(), about).with_metrics(metrics);
-        let backend = Arc::new(backend.with_manifests(&config.manifests, source.summary()));
+        let backend = Arc::new(backend.with_manifests(&config.manifests, &source));
         let served = Served { node, source };
         self.greet();
         tokio::spawn(follow::follow_source(served.source.summary(), backend.clone()));

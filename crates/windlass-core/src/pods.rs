@@ -68,6 +68,10 @@ impl Engine {
             (Some(key), _) => key,
             // Nobody knows it, but its containers may run: what is found of it must stay (E-162).
             (None, Containers::MayRun) if !uid.as_str().is_empty() => self.pod_entry(uid),
+            // What is found of it later goes, like that of any pod that was seen to go.
+            (None, Containers::Stopped) if !uid.as_str().is_empty() && !self.world.start.disk_read => {
+                self.pod_entry(uid)
+            }
             (None, _) => {
                 self.odd(Oddity::UnknownPod, format!("pod {uid} is gone, but was not known"));
                 return;
@@ -325,10 +329,14 @@ impl Engine {
         if volume.spec == *spec {
             return;
         }
+        // Where a driver's volume is staged follows from what its driver calls it. What it is called in pods is not known of one
+        // that was found there without a record, and matters from the first pod on.
+        let is_in_no_pod = volume.mounts.iter().all(|it| !it.step.may_be_here());
         let same_kind = volume.spec.plugin == spec.plugin
             && volume.spec.driver == spec.driver
             && volume.spec.mode == spec.mode
-            && volume.spec.inner_name == spec.inner_name;
+            && (volume.spec.inner_name == spec.inner_name
+                || volume.spec.driver.is_some() && is_in_no_pod && volume.stage.operation().is_none());
         if !same_kind && volume.may_be_here() {
             let text = format!("volume {} is here as {:?} and cannot become {:?}", spec.id, volume.spec, spec);
             self.odd(Oddity::SpecChanged, text);

@@ -120,7 +120,7 @@ impl Engine {
         }
         self.note_if_late(|| format!("pod {uid}"));
         let pod = self.pod_entry(uid);
-        if let (Life::Found, Some(name)) = (self.world.pods[pod].life, name) {
+        if let (Life::Found | Life::Gone, Some(name)) = (self.world.pods[pod].life, name) {
             self.world.set_title(pod, name);
         }
         self.judge_found(pod);

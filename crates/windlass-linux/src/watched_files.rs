@@ -33,7 +33,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
@@ -97,6 +97,14 @@ pub enum Change {
         /// Why.
         trouble: Trouble,
     },
+    /// Another directory takes its place, and what is in that counts from now on.
+    Replaced {
+        /// The directory.
+        path: PathBuf,
+        /// Somebody put it there. If not, something was mounted or unmounted, and all that was told of is in it by chance:
+        /// what was taken out of the one before may be back there, where nobody sees it.
+        meant: bool,
+    },
 }
 
 /// Why there is nothing to be told any more.
@@ -128,15 +136,17 @@ fn hint(errno: &Errno) -> &'static str {
 pub struct Handle {
     wake: OwnedFd,
     ended: AtomicBool,
-    stale: AtomicBool,
+    /// How often everything was to be read, the first time included.
+    wanted: AtomicU64,
     interrupted: AtomicBool,
 }
 
 impl Handle {
-    /// Everything is to be read again.
-    pub fn reread(&self) {
-        self.stale.store(true, Ordering::Release);
+    /// Everything is to be read again. That has been done once [`WatchedFiles::read`] is not less than this number.
+    pub fn reread(&self) -> u64 {
+        let number = self.wanted.fetch_add(1, Ordering::AcqRel) + 1;
         self.wake();
+        number
     }
 
     /// [`WatchedFiles::changes`] is to return once, also if nothing changed.
@@ -213,6 +223,9 @@ pub struct WatchedFiles {
     /// Tells of changes of the mount table while a directory is lost: mounting makes no file event.
     mounts: Option<OwnedFd>,
     as_of: SystemTime,
+    /// How often it was begun to read everything, and how often that came to its end.
+    begun: u64,
+    read: u64,
 }
 
 impl WatchedFiles {
@@ -231,7 +244,7 @@ impl WatchedFiles {
             handle: Arc::new(Handle {
                 wake,
                 ended: AtomicBool::new(false),
-                stale: AtomicBool::new(true),
+                wanted: AtomicU64::new(1),
                 interrupted: AtomicBool::new(false),
             }),
             known: BTreeMap::new(),
@@ -247,6 +260,8 @@ impl WatchedFiles {
             lost: BTreeSet::new(),
             mounts: None,
             as_of: SystemTime::UNIX_EPOCH,
+            begun: 0,
+            read: 0,
         })
     }
 
@@ -254,6 +269,12 @@ impl WatchedFiles {
     #[must_use]
     pub fn as_of(&self) -> SystemTime {
         self.as_of
+    }
+
+    /// How often everything has been read; see [`Handle::reread`].
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.read
     }
 
     /// What is in the files at this moment, without watching them.
@@ -267,16 +288,18 @@ impl WatchedFiles {
         self.handle.clone()
     }
 
-    /// Waits until something changed, and says what; `None` once it is to end. Nothing, if this time comes first or somebody
-    /// interrupts it.
+    /// Waits until something changed, and says what; `None` once it is to end. Nothing, if this time comes first, somebody
+    /// interrupts it, or everything was read again and is as before.
     pub fn changes(&mut self, until: Option<Instant>) -> Result<Option<Vec<Change>>, Error> {
         loop {
+            let before = self.read;
             let found = self.now()?;
             if self.handle.ended.load(Ordering::Acquire) {
                 return Ok(None);
             }
             let interrupted = self.handle.interrupted.swap(false, Ordering::AcqRel);
-            if !found.is_empty() || interrupted {
+            let read_again = before > 0 && self.read > before;
+            if !found.is_empty() || interrupted || read_again {
                 return Ok(Some(found));
             }
             if until.is_some_and(|it| it <= Instant::now()) {
@@ -293,7 +316,9 @@ impl WatchedFiles {
     pub fn now(&mut self) -> Result<Vec<Change>, Error> {
         let as_of = SystemTime::now();
         self.take_in()?;
-        if self.handle.stale.swap(false, Ordering::AcqRel) {
+        let wanted = self.handle.wanted.load(Ordering::Acquire);
+        if self.begun < wanted {
+            self.begun = wanted;
             self.touch_everything();
         }
         let mut found = Vec::new();
@@ -330,13 +355,18 @@ impl WatchedFiles {
                     self.moved.remove(&path);
                     whole.push(Change::Content { path, bytes, origin });
                 }
-                other @ (Change::Gone { .. } | Change::Unreadable { .. }) => whole.push(other),
+                other @ (Change::Gone { .. } | Change::Unreadable { .. } | Change::Replaced { .. }) => {
+                    whole.push(other)
+                }
             }
         }
         // What was moved here as a part of a directory has been looked at with it.
         let (known, touched) = (&self.known, &self.touched);
         self.moved.retain(|it| touched.contains(it) || matches!(known.get(it), Some(Known::File(_))));
         self.as_of = as_of;
+        if self.touched.is_empty() {
+            self.read = self.begun;
+        }
         Ok(whole)
     }
 
@@ -603,6 +633,11 @@ impl WatchedFiles {
             {
                 self.lost.insert(path.into());
                 return Err(trouble);
+            }
+            // What was mounted again is the same directory.
+            if before.inode() != now.inode() {
+                let meant = before.mount == now.mount || self.moved.contains(path);
+                found.push(Change::Replaced { path: path.into(), meant });
             }
         }
         let above = path.parent().and_then(|it| self.entered.get(it));

@@ -40,7 +40,7 @@ use crate::{
     Node,
     metrics::Metrics,
     node::{Change, Changes, ClaimRefusal, DeleteError, Deleted, Ended},
-    source::directory::Summary,
+    source::directory::{Directory, Summary},
     view::{self, Condition, Counts, Metadata, NodeStatus, Object, RetryStatus, Severity, Status, containers},
 };
 
@@ -71,10 +71,11 @@ pub struct NodeBackend {
     scrape: Option<Scrape>,
 }
 
-/// A directory of manifests, and what it gives at the moment.
+/// A directory of manifests, what it gives at the moment, and how it lets pods go.
 struct Manifests {
     path: PathBuf,
     summary: watch::Receiver<Summary>,
+    let_go: Box<dyn Fn(PodUid) + Send + Sync>,
 }
 
 /// What does not change while the node runs.
@@ -211,11 +212,11 @@ impl NodeBackend {
         Self { node, manifests: None, record, about, scrape: None }
     }
 
-    /// Whose pods come from this directory, which gives what this summary says
-    /// ([`Directory::summary`](crate::source::directory::Directory::summary)).
+    /// Whose pods come from the manifests at this path.
     #[must_use]
-    pub fn with_manifests(mut self, path: impl Into<PathBuf>, summary: watch::Receiver<Summary>) -> Self {
-        self.manifests = Some(Manifests { path: path.into(), summary });
+    pub fn with_manifests(mut self, path: impl Into<PathBuf>, directory: &Directory) -> Self {
+        let (summary, let_go) = (directory.summary(), Box::new(directory.letting_go()));
+        self.manifests = Some(Manifests { path: path.into(), summary, let_go });
         self
     }
 
@@ -391,6 +392,10 @@ impl Backend for NodeBackend {
 
     async fn delete_pod(&self, pod: &view::Pod) -> Result<(), Status> {
         let uid = uid(pod);
+        if let Some(manifests) = self.manifests.as_ref().filter(|it| it.summary.borrow().is_lost(&uid)) {
+            (manifests.let_go)(uid);
+            return Ok(());
+        }
         self.node.delete_pod(&uid).await.map_err(|error| {
             if let DeleteError::Ended(ended) = error {
                 return ended.into();

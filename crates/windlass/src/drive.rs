@@ -62,7 +62,7 @@ pub(crate) use self::{
     wishes::{Standing, Wishes},
 };
 use crate::{
-    node::{Change, Report},
+    node::{Change, Ended, Report},
     under_way::UnderWay,
 };
 
@@ -88,6 +88,8 @@ pub(crate) struct Drive {
     report: Report,
     messages: Messages,
     stopping: Option<Stopping>,
+    /// How it ends, if nobody stops it.
+    ended: Option<Ended>,
 }
 
 /// What was heard so far.
@@ -136,18 +138,19 @@ impl Drive {
             report,
             messages: Messages { gives_memory_back, ..Messages::default() },
             stopping: None,
+            ended: None,
         }
     }
 
-    /// Runs until it is told to stop, or nobody is left to tell it anything.
-    pub(crate) fn run(mut self, messages: &Receiver<Message>) {
+    /// Runs until it is told to stop, cannot go on, or nobody is left to tell it anything.
+    pub(crate) fn run(mut self, messages: &Receiver<Message>) -> Ended {
         self.read_disk();
         let mut inbox = Inbox::new(messages);
         loop {
             self.take_begun();
             self.ring();
             self.settle();
-            if self.is_over() {
+            if self.is_over() || self.ended.is_some() {
                 break;
             }
             let due = [self.engine.deadline(), self.alarms.next(), self.stopping.as_ref().map(|it| it.until)];
@@ -173,11 +176,13 @@ impl Drive {
         }
         self.note_given_up();
         let (running, waiting) = (self.operations.running.len(), self.stopping.take());
+        let ended = self.ended.take().unwrap_or(Ended::Stopped);
         // Whoever is told may begin anew at once, if nothing works here any more.
         drop(self);
         for done in waiting.into_iter().flat_map(|it| it.done) {
             let _ = done.send(running);
         }
+        ended
     }
 
     /// Takes in one message.
@@ -194,6 +199,8 @@ impl Drive {
             Message::DiskRead(Ok(remains)) => self.disk_was_read(*remains),
             Message::DiskRead(Err(failure)) => self.disk_is_unreadable(&failure.text),
             Message::ProcessEnded(process) => self.process_has_ended(process),
+            Message::StateLost(loss) => self.state_is_lost(&loss),
+            Message::StateRenewed(renewed) => self.state_was_renewed(renewed),
             Message::InUseReported(version) => self.tell(Event::InUseReported { version }),
             // It has looked which before this was read, and looks again before it sleeps.
             Message::OperationsBegan => {}

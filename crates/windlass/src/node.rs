@@ -44,6 +44,7 @@ use crate::{
 
 mod lock;
 mod start;
+mod state_watch;
 
 pub use start::{Builder, DELETE_DELAY_DEFAULT, Holder, Report, StartError};
 
@@ -53,6 +54,7 @@ pub use crate::{
     tell::{Event, Tone},
 };
 pub(crate) use start::{random, said};
+pub(crate) use state_watch::Loss;
 pub use windlass_core::{
     answer::{InUse, PodStatus, WaitError as VolumesError},
     notice::Verdict,
@@ -104,6 +106,17 @@ pub enum Ended {
     /// Somebody stopped it.
     #[error("the node was stopped and answers nothing any more; its volumes stay as they are")]
     Stopped,
+    /// Somebody removed the directory in which it keeps what it knows of volumes, so it cannot go on.
+    #[error(
+        "the state directory {} was removed, moved or emptied while the node ran. {text}. Volumes stay as they are, and the next \
+         start takes them over", path.display()
+    )]
+    StateLost {
+        /// The directory.
+        path: PathBuf,
+        /// What became of the notes of volumes that were made for claims, which nothing else tells.
+        text: Arc<str>,
+    },
     /// The thread that decides broke off.
     #[error(
         "the engine of the node broke off: {text}; this is a defect of windlass. Volumes stay as they are, and the next \

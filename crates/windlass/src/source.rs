@@ -105,10 +105,30 @@ impl Source {
         self.say(Said::PodHeld { uid: pod.clone(), hold });
     }
 
+    /// What the source has can be read again when that is asked for: all of it has been once [`Source::read`] says so with a
+    /// number that is not less than the one that is returned.
+    pub(crate) fn rereads(&self, reread: impl Fn() -> u64 + Send + Sync + 'static) {
+        self.say(Said::Rereads(Box::new(reread)));
+    }
+
+    /// All that the source has was read again, so many times with this.
+    pub(crate) fn read(&self, number: u64) {
+        self.say(Said::Read(number));
+    }
+
+    /// What the source reads is at another place than before, and nothing is missing there that it gave; and whether somebody
+    /// meant that.
+    pub(crate) fn replaced(&self, meant: bool) {
+        self.say(Said::Replaced { meant });
+    }
+
     fn say(&self, said: Said) {
         self.node.hear(self.name.clone(), said);
     }
 }
+
+/// Has a source read everything again; returns by which number that is known to be done.
+pub(crate) type Reread = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// What a source says of its pods.
 pub(crate) enum Said {
@@ -120,6 +140,12 @@ pub(crate) enum Said {
     PodGone { uid: PodUid, version: Version, containers: Containers },
     /// It cannot tell whether it has the pod.
     PodHeld { uid: PodUid, hold: Hold },
+    /// It can read everything again.
+    Rereads(Reread),
+    /// It has read everything again.
+    Read(u64),
+    /// It reads at another place than before.
+    Replaced { meant: bool },
     /// It cannot be read any more.
     Lost(Arc<str>),
     /// It has said all it can read. What is on disk besides stays for this long, and for as long as there is doubt.
@@ -134,6 +160,9 @@ impl Said {
             Self::Pod { .. } => "pod given",
             Self::PodGone { .. } => "pod gone",
             Self::PodHeld { .. } => "pod held",
+            Self::Rereads(_) => "source rereads",
+            Self::Read(_) => "source read",
+            Self::Replaced { .. } => "source replaced",
             Self::Lost(_) => "source lost",
             Self::Complete { .. } => "source complete",
         }

@@ -130,6 +130,7 @@ pub(crate) fn pod(
             pod: name.clone(),
             pod_uid: pod.uid.to_string(),
             volume: title(it),
+            unnamed: it.name.is_none(),
             volume_id: it.volume.as_ref().map(|it| it.id.to_string()),
             plugin: it.volume.as_ref().map(|it| it.plugin.to_string()),
             mode: it.volume.as_ref().map(|it| mode(it.mode).into()),

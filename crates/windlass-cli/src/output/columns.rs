@@ -98,6 +98,9 @@ impl Listed for view::Pod {
 
     fn row(&self, scene: &Scene<'_>) -> Vec<Cell> {
         let (volumes, held) = (&self.status.volumes, held_volumes(self));
+        // What a pod has besides what it names is no part of it; of one that names nothing any more it is all there is.
+        let is_named = volumes.iter().any(|it| !it.unnamed);
+        let volumes: Vec<_> = volumes.iter().filter(|it| !(is_named && it.unnamed)).collect();
         let mounted = if scene.gone { 0 } else { volumes.iter().filter(|it| it.mounted).count() };
         let condition = stale_condition(self).or_else(|| lost_condition(self)).or_else(|| mounted_condition(self));
         let status = match (scene.gone, self.status.goes_at) {
@@ -113,7 +116,7 @@ impl Listed for view::Pod {
         };
         vec![
             self.metadata.name.as_str().into(),
-            format!("{mounted}/{}", volumes.len() - held.len()).into(),
+            format!("{mounted}/{}", volumes.len()).into(),
             status,
             known_since(self).map_or_else(unknown, |it| age(it, scene.now)).into(),
             self.metadata.uid.clone().unwrap_or_else(unknown).into(),

@@ -200,6 +200,7 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
         pod: "web".into(),
         pod_uid: "u".into(),
         volume: "data".into(),
+        unnamed: true,
         volume_id: Some("v".into()),
         plugin: Some("kubernetes.io/empty-dir".into()),
         mode: Some("Filesystem".into()),

@@ -75,7 +75,7 @@ impl Case {
         let record = Recorder::new(&about).record();
         let journal = record.journal.clone();
         let backend = NodeBackend::new(node.clone(), record, about);
-        let backend = Arc::new(backend.with_manifests(&manifests, source.summary()));
+        let backend = Arc::new(backend.with_manifests(&manifests, &source));
         let socket = directory.join("sockets/api.sock");
         let (listener, file) = bind(&socket, None).unwrap();
         let (stop, told) = watch::channel(false);

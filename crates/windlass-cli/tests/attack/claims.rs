@@ -14,7 +14,7 @@ use windlass_testing::daemon::Case;
 use crate::{
     attacks,
     driver::{APP, CLAIM, Disk},
-    victim::{log, overwrite, pass_the_delay, pass_the_delay_blindly, put},
+    victim::{log, logged, overwrite, pass_the_delay, pass_the_delay_blindly, pod, put, until_told},
 };
 
 attacks!["claims":
@@ -29,6 +29,11 @@ attacks!["claims":
     the_torn_manifest_of_a_claim_is_renamed,
     the_writer_of_a_claim_in_another_order_is_killed,
     the_mount_of_a_claim_goes_with_its_mount_point,
+    the_manifests_are_swapped_while_a_claim_waits_for_its_deletion,
+    the_manifests_are_covered_while_a_claim_waits_for_its_deletion,
+    a_manifest_is_torn_and_mended_while_a_claim_waits_for_its_deletion,
+    the_state_directory_is_removed_while_a_claim_has_a_volume,
+    the_notes_of_a_claim_are_removed_while_it_has_a_volume,
 ];
 
 /// Comes before them in the file.
@@ -237,4 +242,142 @@ fn the_mount_of_a_claim_goes_with_its_mount_point(case: &Case) {
     disk.canary_lives(case, "unmounted, and its mount point removed");
     disk.pod_has_it(case, "unmounted, and its mount point removed");
     disk.end(case);
+}
+
+/// Long enough to do something in, and short enough to wait for.
+const SOON: [&str; 2] = ["--delete-delay", "4s"];
+
+/// The pod and the claim are removed, and the volume waits for its deletion.
+fn remove_both(case: &Case, manifests: &Path) {
+    fs::remove_file(manifests.join("app.yaml")).unwrap();
+    fs::remove_file(manifests.join("data.yaml")).unwrap();
+    case.wait_unmounted(&["app"]);
+    until_told(case, 0, "DeletePending");
+}
+
+fn two_files() -> [(&'static str, String); 2] {
+    [("app.yaml", APP.into()), ("data.yaml", CLAIM.into())]
+}
+
+/// All other files are at the bare mount point too, so nothing that is in force is missing there.
+fn the_manifests_are_swapped_while_a_claim_waits_for_its_deletion(case: &Case) {
+    let (source, manifests) = (case.path("source"), case.path("manifests"));
+    fs::create_dir_all(&source).unwrap();
+    put(&manifests, "class.yaml", crate::driver::CLASS);
+    mount_bind(&source, &manifests).unwrap();
+    let disk = Disk::make(case, &SOON, &two_files());
+    remove_both(case, &source);
+    unmount(&manifests, UnmountFlags::DETACH).unwrap();
+    put(&source, "data.yaml", CLAIM);
+    put(&source, "app.yaml", APP);
+    for what in ["swapped", "swapped, a while later", "swapped, a long while later"] {
+        pass_the_delay_blindly(case);
+        disk.canary_lives(case, what);
+    }
+    mount_bind(&source, &manifests).unwrap();
+    disk.daemon.as_ref().unwrap().signal(Signal::HUP);
+    case.wait_mounted(&["app"]);
+    disk.pod_has_it(case, "the manifests are back");
+    disk.end(case);
+}
+
+/// Nothing tells of a file system that covers a directory, nor of what is done in it.
+fn the_manifests_are_covered_while_a_claim_waits_for_its_deletion(case: &Case) {
+    let manifests = case.path("manifests");
+    let disk = Disk::make(case, &SOON, &two_files());
+    remove_both(case, &manifests);
+    mount("new", &manifests, "tmpfs", MountFlags::empty(), None).unwrap();
+    for (file, text) in [("class.yaml", crate::driver::CLASS), ("data.yaml", CLAIM), ("app.yaml", APP)] {
+        put(&manifests, file, text);
+    }
+    for what in ["covered", "covered, a while later"] {
+        pass_the_delay_blindly(case);
+        disk.canary_lives(case, what);
+    }
+    disk.daemon.as_ref().unwrap().signal(Signal::HUP);
+    case.wait_mounted(&["app"]);
+    disk.pod_has_it(case, "the claim is there again");
+    disk.end(case);
+}
+
+/// Whoever sees that something is wrong has all of the time once it is right again.
+fn a_manifest_is_torn_and_mended_while_a_claim_waits_for_its_deletion(case: &Case) {
+    let manifests = case.path("manifests");
+    let disk = Disk::make(case, &SOON, &two_files());
+    put(&manifests, "more.yaml", MAP);
+    remove_both(case, &manifests);
+    overwrite(&manifests.join("more.yaml"), "");
+    pass_the_delay_blindly(case);
+    pass_the_delay_blindly(case);
+    put(&manifests, "more.yaml", MAP);
+    pass_the_delay_blindly(case);
+    disk.canary_lives(case, "a manifest that was torn is mended");
+    put(&manifests, "data.yaml", CLAIM);
+    put(&manifests, "app.yaml", APP);
+    case.wait_mounted(&["app"]);
+    disk.pod_has_it(case, "the claim is back");
+    disk.end(case);
+}
+
+/// How the state directory, or a part of it, goes while the daemon runs.
+type Removal<'a> = (&'a str, &'a dyn Fn());
+
+/// Removes something of the state directory while the daemon runs and no pod has the volume. Whether the daemon goes on or
+/// ends, it says so, and the claim has its volume after the next start.
+fn removed_below_the_state(case: &Case, removals: &[Removal<'_>], ends: bool) {
+    let mut disk = Disk::make(case, &AT_ONCE, &two_files());
+    for (what, remove) in removals {
+        fs::remove_file(case.path("manifests/app.yaml")).unwrap();
+        case.wait_unmounted(&["app"]);
+        let since = logged(case);
+        remove();
+        let mut daemon = disk.daemon.take().unwrap();
+        if ends {
+            assert!(!daemon.says("nothing, for it ends"), "after {what} it goes on");
+            until_told(case, since, "was removed, moved or emptied while the node ran");
+        } else {
+            until_told(case, since, "was removed, and is written anew");
+            put(&case.path("manifests"), "witness.yaml", &pod("witness"));
+            case.wait_mounted(&["witness"]);
+            case.take_away("witness.yaml", &["witness"]);
+        }
+        disk.canary_lives(case, what);
+        daemon.kill();
+        disk.start(case);
+        put(&case.path("manifests"), "app.yaml", APP);
+        let output = case.output(&["wait", "--timeout", "20s", "app"]);
+        assert!(output.status.success(), "after {what} {}\n{}", case.ask(&["explain"]), log(case));
+        disk.canary_lives(case, &format!("{what}, and a start"));
+        disk.pod_has_it(case, &format!("{what}, and a start"));
+    }
+    disk.end(case);
+}
+
+fn the_state_directory_is_removed_while_a_claim_has_a_volume(case: &Case) {
+    let state = case.path("root/windlass");
+    removed_below_the_state(
+        case,
+        &[
+            ("the state directory was removed", &|| while fs::remove_dir_all(&state).is_err() {}),
+            ("the state directory was moved away", &|| fs::rename(&state, case.path("away")).unwrap()),
+            ("the records were removed", &|| fs::remove_dir_all(state.join("records")).unwrap()),
+        ],
+        true,
+    );
+}
+
+fn the_notes_of_a_claim_are_removed_while_it_has_a_volume(case: &Case) {
+    let notes = case.path("root/windlass/provisions");
+    removed_below_the_state(
+        case,
+        &[
+            ("the notes were removed", &|| {
+                for note in fs::read_dir(&notes).unwrap() {
+                    fs::remove_file(note.unwrap().path()).unwrap();
+                }
+            }),
+            ("the directory of the notes was moved away", &|| fs::rename(&notes, case.path("away")).unwrap()),
+        ],
+        false,
+    );
 }

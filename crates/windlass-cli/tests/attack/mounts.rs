@@ -18,12 +18,13 @@ use windlass_testing::{
 
 use crate::{
     attacks, skip,
-    victim::{WEB, canaries_live, pass_the_delay_blindly, put, put_canaries, start},
+    victim::{WEB, canaries_live, pass_the_delay_blindly, pod, put, put_canaries, start},
 };
 
 attacks!["mounts":
     the_manifests_are_unmounted_and_a_file_is_touched_at_their_source,
     the_manifests_are_unmounted_and_the_daemon_is_hung_up,
+    the_manifests_are_unmounted_for_good_and_a_pod_is_let_go,
     an_empty_file_system_covers_the_manifests,
     an_empty_file_system_covers_a_part_of_the_manifests,
     an_overlay_covers_the_manifests,
@@ -109,6 +110,27 @@ fn the_manifests_are_unmounted_and_the_daemon_is_hung_up(case: &Case) {
             ("hung up again", &|daemon| daemon.signal(Signal::HUP)),
         ],
     );
+}
+
+/// What nobody can remove goes by a command, and nothing else with it; and if it was a mistake, the mount brings it back.
+fn the_manifests_are_unmounted_for_good_and_a_pod_is_let_go(case: &Case) {
+    let (daemon, source) = bound(case);
+    put(&source, "other.yaml", &pod("other"));
+    case.wait_mounted(&["other"]);
+    let refused = case.output(&["delete", "pod", "other"]);
+    assert!(!refused.status.success(), "its manifest is there, and says what is meant");
+    unbind(case);
+    daemon.signal(Signal::HUP);
+    daemon.until_logged("let its pods go (windlass delete pod)");
+    case.ask(&["delete", "pod", "other"]);
+    case.wait_unmounted(&["other"]);
+    pass_the_delay_blindly(case);
+    canaries_live(case, "another pod was let go");
+    assert!(case.ask(&["get", "pods"]).contains("web"), "it is in force");
+    mount_bind(&source, case.path("manifests")).unwrap();
+    case.wait_mounted(&["other"]);
+    canaries_live(case, "the manifests are back");
+    assert!(daemon.stop().success());
 }
 
 fn an_empty_file_system_covers_the_manifests(case: &Case) {

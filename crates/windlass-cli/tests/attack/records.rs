@@ -19,6 +19,7 @@ attacks!["records":
     a_record_names_another_volume,
     a_damaged_record_of_a_pod_that_went_meanwhile_goes_too,
     the_directory_of_records_is_gone,
+    the_state_directory_is_removed_while_the_daemon_runs,
     records_are_of_somebody_else,
 ];
 
@@ -132,6 +133,22 @@ fn the_directory_of_records_is_gone(case: &Case) {
     fs::remove_dir_all(case.path("root/windlass")).unwrap();
     let daemon = case.start_until_mounted(&["web"]);
     canaries_live(case, "all records are gone");
+    case.take_away("web.yaml", &["web"]);
+    assert_eq!(fs::read_to_string(case.path("host/canary")).unwrap(), crate::victim::CANARY);
+    assert!(daemon.stop().success());
+}
+
+/// The daemon says so and ends, and the next one finds out what there is.
+fn the_state_directory_is_removed_while_the_daemon_runs(case: &Case) {
+    case.manifest("web.yaml", &with_host(case));
+    let mut daemon = case.start_until_mounted(&["web"]);
+    put_canaries(case);
+    fs::remove_dir_all(case.path("root/windlass")).unwrap();
+    assert!(!daemon.says("nothing, for it ends"));
+    assert!(daemon.log().contains("was removed, moved or emptied while the node ran"), "{}", daemon.log());
+    canaries_live(case, "the state directory was removed");
+    let daemon = case.start_until_mounted(&["web"]);
+    canaries_live(case, "the state directory was removed, and a start");
     case.take_away("web.yaml", &["web"]);
     assert_eq!(fs::read_to_string(case.path("host/canary")).unwrap(), crate::victim::CANARY);
     assert!(daemon.stop().success());

@@ -31,6 +31,7 @@ pub(crate) fn mounted(volume: &str, plugin: &str) -> MountStatus {
         pod: "web".into(),
         pod_uid: "uid-web".into(),
         volume: volume.into(),
+        unnamed: false,
         volume_id: Some(format!("kubernetes.io/{plugin}/uid-web-{volume}")),
         plugin: Some(format!("kubernetes.io/{plugin}")),
         mode: Some("Filesystem".into()),

@@ -11,6 +11,7 @@ tests![
     the_age_of_a_pod_is_since_it_was_first_known_whatever_changes_and_restarts,
     content_that_cannot_be_brought_up_to_date_is_stale_wherever_it_is_shown,
     a_claim_that_cannot_be_looked_up_is_logged_once_again_when_it_changes_and_when_it_is_over,
+    a_volume_that_cannot_be_looked_up_after_a_restart_counts_once,
     a_mount_that_fails_is_logged_once_however_often_it_is_tried,
 ];
 
@@ -33,6 +34,12 @@ fn web(case: &Case) -> Value {
 fn condition<'a>(pod: &'a Value, kind: &str) -> &'a Value {
     let conditions = pod["status"]["conditions"].as_array().unwrap();
     conditions.iter().find(|it| it["type"] == kind).unwrap()
+}
+
+/// What a table says of something, column by column, after its name.
+fn row(text: &str, name: &str) -> Vec<String> {
+    let line = text.lines().find(|it| it.contains(name)).unwrap_or_else(|| panic!("{name} is not in\n{text}"));
+    line.split_whitespace().skip(1).map(str::to_owned).collect()
 }
 
 fn time(text: &Value) -> jiff::Timestamp {
@@ -75,10 +82,6 @@ fn content_that_cannot_be_brought_up_to_date_is_stale_wherever_it_is_shown(case:
     case.manifest("web.yaml", WEB);
     let daemon = case.start_until_mounted(&["web"]);
     let volumes = case.ask(&["get", "volumes"]);
-    let row = |text: &str, name: &str| -> Vec<String> {
-        let line = text.lines().find(|it| it.contains(name)).unwrap_or_else(|| panic!("{name} is not in\n{text}"));
-        line.split_whitespace().skip(1).map(str::to_owned).collect()
-    };
     assert_eq!(row(&volumes, "/web-1-data"), ["empty-dir", "Mounted", "-", "true", "1"]);
     assert_eq!(row(&volumes, "/web-1-settings"), ["configmap", "Mounted", "-", "true", "1"]);
 
@@ -114,28 +117,54 @@ fn lines(log: &str, parts: &[&str]) -> usize {
     log.lines().filter(|line| parts.iter().all(|it| line.contains(it))).count()
 }
 
-fn a_claim_that_cannot_be_looked_up_is_logged_once_again_when_it_changes_and_when_it_is_over(case: &Case) {
-    let pod = |label: &str| {
-        format!(
-            "{{apiVersion: v1, kind: Pod, metadata: {{name: web, uid: web-1, labels: {{app: {label}}}}}, spec: \
-             {{containers: [{{name: main, volumeMounts: [{{name: data, mountPath: /data}}]}}], volumes: [{{name: data, \
-             persistentVolumeClaim: {{claimName: data}}}}]}}}}"
-        )
-    };
-    let claim = |phase: &str| {
-        format!(
-            "{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: data, uid: claim-1}}, spec: {{volumeName: disk, \
-             accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 1Gi}}}}}}, status: {{phase: {phase}}}}}"
-        )
-    };
+/// A pod with a claim, which is in this phase and is bound to a directory.
+fn pod(label: &str) -> String {
+    format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: web, uid: web-1, labels: {{app: {label}}}}}, spec: {{containers: \
+         [{{name: main, volumeMounts: [{{name: data, mountPath: /data}}]}}], volumes: [{{name: data, \
+         persistentVolumeClaim: {{claimName: data}}}}]}}}}"
+    )
+}
+
+fn claim(phase: &str) -> String {
+    format!(
+        "{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: data, uid: claim-1}}, spec: {{volumeName: disk, \
+         accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 1Gi}}}}}}, status: {{phase: {phase}}}}}"
+    )
+}
+
+fn disk(case: &Case) -> String {
     let path = case.path("disk");
     fs::create_dir_all(&path).unwrap();
-    let disk = format!(
+    format!(
         "{{apiVersion: v1, kind: PersistentVolume, metadata: {{name: disk}}, spec: {{capacity: {{storage: 1Gi}}, accessModes: \
          [ReadWriteOnce], local: {{path: {}}}, claimRef: {{namespace: default, name: data, uid: claim-1}}}}}}",
         path.display()
-    );
-    case.manifest("disk.yaml", &disk);
+    )
+}
+
+/// It is on disk, and nobody knows by which name the pod calls it.
+fn a_volume_that_cannot_be_looked_up_after_a_restart_counts_once(case: &Case) {
+    case.manifest("disk.yaml", &disk(case));
+    case.manifest("claim.yaml", &claim("Bound"));
+    case.manifest("pod.yaml", &pod("one"));
+    let daemon = case.start_until_mounted(&["web"]);
+    assert_eq!(row(&case.ask(&["get", "pods"]), "web")[0], "1/1");
+    daemon.kill();
+    case.remove_manifest("claim.yaml");
+    let daemon = case.start();
+    case.until_reason("web", "data", |it| it["message"].as_str().unwrap().contains("not found"));
+    let shown = web(case);
+    assert_eq!(shown["status"]["volumes"].as_array().unwrap().len(), 2, "both are shown: {shown}");
+    assert_eq!(row(&case.ask(&["get", "pods"]), "web")[0], "0/1");
+    case.manifest("claim.yaml", &claim("Bound"));
+    case.wait_mounted(&["web"]);
+    assert_eq!(row(&case.ask(&["get", "pods"]), "web")[0], "1/1");
+    assert!(daemon.stop().success());
+}
+
+fn a_claim_that_cannot_be_looked_up_is_logged_once_again_when_it_changes_and_when_it_is_over(case: &Case) {
+    case.manifest("disk.yaml", &disk(case));
     case.manifest("pod.yaml", &pod("one"));
     let daemon = case.start();
     let missing = "persistentvolumeclaims \"data\" not found";

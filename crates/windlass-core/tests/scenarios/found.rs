@@ -357,3 +357,28 @@ fn something_unreadable_of_a_volume_that_is_staged_is_known_by_its_name() {
     state disk: not here
     ");
 }
+
+/// A stage that was found without a record is called after the volume alone, and pods call it by another name.
+#[test]
+fn a_drivers_volume_that_was_found_staged_is_called_as_its_first_pod_calls_it() {
+    insta::assert_snapshot!(start("
+        volume disk: stage driver=ebs name=handle
+        found stage of disk intent
+        disk read
+        attachments complete
+        volume disk: stage driver=ebs name=pv
+        driver ebs registered
+        pod a wants disk
+        source s complete
+        #1 done
+        #2 done
+        ? mounted a
+        ? odd
+    "), @r"
+    synced
+    #1 stage disk again
+    #2 publish disk to a
+    mounted a: disk=disk
+    odd:
+    ");
+}

@@ -342,3 +342,26 @@ fn when_the_time_is_over_a_held_pod_is_gone() {
     deadline: none
     ");
 }
+
+/// Whether the disk was read before or after that makes no difference: it was seen to go.
+#[test]
+fn a_pod_that_went_before_the_disk_was_read_is_not_held() {
+    insta::assert_snapshot!(start("
+        volume tmp: own
+        pod a gone
+        found pod a named ns/web
+        found tmp in a proven
+        disk read
+        attachments complete
+        ? pod a
+        source s complete orphans stay 10m
+        #1 done
+        ? odd in words
+    "), @"
+    synced
+    pod a: ns/web is Gone
+    #1 unpublish tmp from a
+    pod a released
+    odd in words:
+    ");
+}

@@ -30,11 +30,11 @@ pub enum Trouble {
     #[error("it is being written")]
     BeingWritten,
     /// It was read through a mount that is not there any more, and nothing is in its place.
-    #[error("what was mounted there is not any more: mount it again; if this is meant, start anew")]
+    #[error("what was mounted there is not any more: mount it again")]
     Unmounted,
     /// It is another directory than the one that was entered, and lacks what was there.
     #[error(
-        "{}, and {} is not in it: put back what was there; if this is meant, start anew",
+        "{}, and {} is not in it: put back what was there",
         if *.mounted { "another file system is there than before" } else { "this is another directory than before" },
         .missing.display(),
     )]

@@ -86,6 +86,7 @@ impl Case {
             }
             Change::Unreadable { path, trouble } => (name(path), Some(format!("! {trouble}"))),
             Change::Gone { path, .. } => (name(path), None),
+            Change::Replaced { .. } => return,
         };
         self.history.push(format!("{path}: {}", text.as_deref().unwrap_or("gone")));
         match text {
@@ -247,18 +248,14 @@ fn a_root_that_is_made_anew_counts_once_all_that_was_told_is_in_it() {
     fs::remove_dir_all(case.path("")).unwrap();
     let away = "! it cannot be read: No such file or directory (os error 2)";
     case.until(&[("", away), ("a.txt", "1"), ("x/b.txt", "2")]);
-    let lacks = |it: &str| {
-        format!(
-            "! this is another directory than before, and {it} is not in it: put back what was there; if this is meant, \
-             start anew"
-        )
-    };
+    let lacks =
+        |it: &str| format!("! this is another directory than before, and {it} is not in it: put back what was there");
     fs::create_dir(case.path("")).unwrap();
     case.until(&[("", &lacks("a.txt")), ("a.txt", "1"), ("x/b.txt", "2")]);
     case.write("new.txt", "3");
     case.write("a.txt", "changed");
     case.until(&[("", &lacks("x/b.txt")), ("a.txt", "1"), ("x/b.txt", "2")]);
-    case.files.handle().reread();
+    let _ = case.files.handle().reread();
     let again = case.files.now().unwrap();
     assert!(matches!(again.last(), Some(Change::Unreadable { path, .. }) if path.as_os_str().is_empty()), "{again:?}");
     case.write("x/b.txt", "changed");
@@ -275,8 +272,7 @@ fn a_root_that_is_moved_there_counts_unless_it_is_empty() {
     fs::create_dir(&new).unwrap();
     fs::rename(case.path(""), &old).unwrap();
     fs::rename(&new, case.path("")).unwrap();
-    let lacks = "! this is another directory than before, and a.txt is not in it: put back what was there; if this is \
-                 meant, start anew";
+    let lacks = "! this is another directory than before, and a.txt is not in it: put back what was there";
     case.until(&[("", lacks), ("a.txt", "1")]);
     // What nobody reads is nothing, and neither is an empty file.
     fs::rename(case.path(""), &new).unwrap();
@@ -285,7 +281,7 @@ fn a_root_that_is_moved_there_counts_unless_it_is_empty() {
     fs::write(new.join("lost+found/c.txt"), "").unwrap();
     fs::rename(&new, case.path("")).unwrap();
     case.history.clear();
-    case.files.handle().reread();
+    let _ = case.files.handle().reread();
     while case.history.is_empty() {
         let changes = case.files.changes(None).unwrap().unwrap();
         changes.into_iter().for_each(|it| case.take(it));
@@ -345,7 +341,7 @@ fn what_was_moved_into_place_is_told_from_what_was_written_there() {
     case.until(&[("a.txt", "8")]);
     assert!(case.moved.contains("a.txt"));
     fs::set_permissions(case.path("a.txt"), fs::Permissions::from_mode(0o600)).unwrap();
-    case.files.handle().reread();
+    let _ = case.files.handle().reread();
     case.history.clear();
     while case.history.is_empty() {
         let changes = case.files.changes(None).unwrap().unwrap();
@@ -425,12 +421,8 @@ fn a_root_that_is_turned_to_an_empty_directory_counts_once_all_that_was_told_is_
     case.until(&[("a.txt", "a"), ("b.txt", "b")]);
     symlink("2", case.home.path().join("new")).unwrap();
     fs::rename(case.home.path().join("new"), case.home.path().join("files")).unwrap();
-    let lacks = |it: &str| {
-        format!(
-            "! this is another directory than before, and {it} is not in it: put back what was there; if this is meant, \
-             start anew"
-        )
-    };
+    let lacks =
+        |it: &str| format!("! this is another directory than before, and {it} is not in it: put back what was there");
     case.until(&[("", &lacks("a.txt")), ("a.txt", "a"), ("b.txt", "b")]);
     case.write("a.txt", "A");
     case.until(&[("", &lacks("b.txt")), ("a.txt", "a"), ("b.txt", "b")]);
@@ -612,11 +604,34 @@ fn everything_is_read_again_when_that_is_asked_for() {
     let mut case = Case::new(&[("a.txt", "1"), ("x/b.txt", "2")]);
     case.until(&[("a.txt", "1"), ("x/b.txt", "2")]);
     case.history.clear();
-    case.files.handle().reread();
+    let _ = case.files.handle().reread();
     let changes = case.files.changes(None).unwrap().unwrap();
     changes.into_iter().for_each(|it| case.take(it));
     case.history.sort();
     assert_eq!(case.history, ["a.txt: 1", "x/b.txt: 2"]);
+}
+
+/// Also if there is nothing to be told of.
+#[test]
+fn it_is_known_when_everything_has_been_read_again() {
+    let mut case = Case::new(&[]);
+    assert_eq!(case.files.now().unwrap().len(), 0);
+    let number = case.files.handle().reread();
+    assert!(case.files.read() < number);
+    assert_eq!(case.files.changes(None).unwrap().unwrap().len(), 0);
+    assert_eq!(case.files.read(), number);
+}
+
+#[test]
+fn another_hard_link_of_a_file_is_noticed_when_all_is_read_again() {
+    let mut case = Case::new(&[("a.txt", "1")]);
+    case.until(&[("a.txt", "1")]);
+    let outside = case.home.path().join("outside");
+    fs::hard_link(case.path("a.txt"), &outside).unwrap();
+    fs::write(&outside, "2").unwrap();
+    let _ = case.files.handle().reread();
+    case.until(&[("a.txt", "2")]);
+    assert!(case.moved.is_empty(), "it was written in place");
 }
 
 #[test]
@@ -652,7 +667,7 @@ fn a_file_that_somebody_still_writes_is_not_read() {
     let mut writer = fs::File::create(case.path("a.txt")).unwrap();
     writer.write_all(b"ne").unwrap();
     for disturb in [
-        |case: &Case| case.files.handle().reread(),
+        |case: &Case| _ = case.files.handle().reread(),
         |case: &Case| fs::set_permissions(case.path("a.txt"), fs::Permissions::from_mode(0o600)).unwrap(),
         |case: &Case| drop(fs::OpenOptions::new().append(true).open(case.path("a.txt")).unwrap()),
     ] {

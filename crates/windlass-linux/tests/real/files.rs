@@ -31,6 +31,8 @@ struct Files<'case> {
     state: BTreeMap<String, String>,
     /// Where contents were read.
     origins: BTreeMap<String, Origin>,
+    /// Directories that took the places of others, and whether that was meant.
+    replaced: Vec<(String, bool)>,
 }
 
 impl<'case> Files<'case> {
@@ -40,7 +42,7 @@ impl<'case> Files<'case> {
         let choice =
             Choice { file: |it| it.as_encoded_bytes().ends_with(b".txt"), directory: shown, bytes_max: 100, grace };
         let files = WatchedFiles::begin(&case.path(root), choice).unwrap();
-        Self { case, files, state: BTreeMap::new(), origins: BTreeMap::new() }
+        Self { case, files, state: BTreeMap::new(), origins: BTreeMap::new(), replaced: Vec::new() }
     }
 
     /// Waits until all that was told amounts to this.
@@ -72,6 +74,7 @@ impl<'case> Files<'case> {
                 self.state.insert(path.to_str().unwrap().into(), format!("! {}", told.split(':').next().unwrap()));
             }
             Change::Gone { path, .. } => _ = self.state.remove(path.to_str().unwrap()),
+            Change::Replaced { path, meant } => self.replaced.push((path.to_str().unwrap().into(), meant)),
         }
     }
 
@@ -232,6 +235,8 @@ fn another_file_system_with_all_that_was_told_takes_its_place(case: &Case) {
     files.holds(("", "! another file system is there than before, and x/b.txt is not in it"), &FILES, "files/new.txt");
     case.file("files/x/b.txt", "two");
     files.until(&[("a.txt", "one"), ("c.txt", "three"), ("x/b.txt", "two")]);
+    files.replaced.sort();
+    assert_eq!(files.replaced, [(String::new(), false), ("x".into(), false)], "nobody meant that");
 }
 
 /// As automounters do it, which remove what they mount on.

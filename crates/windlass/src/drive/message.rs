@@ -15,7 +15,7 @@ use crate::{
     csi::News,
     executor::Ended,
     memory::Object,
-    node::{ClaimRefusal, DeleteError, Deleted},
+    node::{ClaimRefusal, DeleteError, Deleted, Loss},
     objects::Reference,
     plugin::Failure,
     reconstruct::Remains,
@@ -47,6 +47,10 @@ pub(crate) enum Message {
     DiskRead(Result<Box<Remains>, Failure>),
     /// Nothing is left of a process of before.
     ProcessEnded(Process),
+    /// Something was removed that this node keeps for itself.
+    StateLost(Loss),
+    /// What the next start needs was written anew, or could not be.
+    StateRenewed(Result<(), Failure>),
     /// The set of volumes in use of this version is stored where the attacher reads it.
     InUseReported(u64),
 
@@ -118,6 +122,8 @@ impl Message {
             Self::MountSeen { .. } => "mount seen",
             Self::DiskRead(_) => "disk read",
             Self::ProcessEnded(_) => "process ended",
+            Self::StateLost(_) => "state lost",
+            Self::StateRenewed(_) => "state renewed",
             Self::InUseReported(_) => "in use reported",
             Self::OperationsBegan => "operations began",
             Self::OperationEnded(..) => "operation ended",
@@ -149,7 +155,11 @@ impl fmt::Debug for Message {
                     write!(f, " {uid} of {source}")
                 }
                 Said::Complete { doubt: Some(text), .. } | Said::Lost(text) => write!(f, " {source}: {text}"),
-                Said::Announced | Said::Complete { doubt: None, .. } => write!(f, " {source}"),
+                Said::Announced
+                | Said::Rereads(_)
+                | Said::Read(_)
+                | Said::Replaced { .. }
+                | Said::Complete { doubt: None, .. } => write!(f, " {source}"),
             },
             Self::ObjectGiven(object) => write!(f, " {}", object.reference()),
             Self::ObjectGone(it) | Self::ObjectUnavailable { reference: it, .. } => write!(f, " {it}"),
@@ -167,7 +177,9 @@ impl fmt::Debug for Message {
             Self::MountsUnreadable(text) => write!(f, " {text}"),
             Self::BrokeOff(text) => write!(f, " {text}"),
             Self::MountsChanged(changes) => write!(f, " {}", changes.len()),
+            Self::StateLost(loss) => write!(f, " {loss:?}"),
             Self::DiskRead(_)
+            | Self::StateRenewed(_)
             | Self::ProcessEnded(_)
             | Self::InUseReported(_)
             | Self::OperationsBegan

@@ -59,6 +59,9 @@ impl Drive {
                     self.pod_held(&uid, hold);
                 }
             }
+            Said::Rereads(reread) => self.provisions.can_be_reread(source.clone(), reread),
+            Said::Read(number) => self.source_was_read(source, number),
+            Said::Replaced { meant } => self.source_was_replaced(meant),
             Said::Lost(text) => {
                 self.wishes.sources.insert(source.clone(), false);
                 self.start.completed.remove(source);

@@ -3,7 +3,9 @@
 //!
 //! A volume is deleted only if its claim was seen to go while this node was told of everything there is: a manifest that
 //! cannot be read, a directory that is not there yet, or a start with other manifests than before delete nothing. Nor does
-//! anything while the volume may be in use (I-1), or before a delay in which the claim may come back (I-15).
+//! anything while the volume may be in use (I-1), or before a delay in which the claim may come back (I-15). That delay begins
+//! anew whenever it was not known for a while what claims there are, and what was seen counts for nothing once another place
+//! is read by accident. Before the deletion everything is read again.
 //!
 //! This is a room of its own: what is known of claims is private to it, and it has timers and back-off of its own, which
 //! nothing else in the drive has. The rest of the drive comes in by these calls and by no field:
@@ -11,7 +13,7 @@
 //! | What is told | Call |
 //! |---|---|
 //! | the start: where notes are, what was noted | `Provisions::store`, `provisions_were_read` |
-//! | sources: all is given, or it is not known any more | `claims_are_complete`, `claims_are_incomplete` |
+//! | sources: all is given, it is not known any more, all was read again, or is read at another place | `claims_are_complete`, `claims_are_incomplete`, `Provisions::can_be_reread`, `source_was_read`, `source_was_replaced` |
 //! | objects: a claim came, changed or went, a class or volume did | `claim_is_given`, `claim_has_changed`, `claim_is_gone`, `provision_for_class`, `look_at_claim_of` |
 //! | a driver is there | `provision_for_driver` |
 //! | pods: one uses claims; volumes were let go of | `claims_are_used`, `volumes_were_let_go` |
@@ -47,7 +49,7 @@ use super::{
 use crate::{
     executor::Executor,
     memory::{Memory, Object},
-    node::Change,
+    node::{Change, Ended, Loss},
     objects::{Kind, Lookup, Reference},
     plugin::csi::names,
     plugin::{Failure, Left, csi::controller},
@@ -55,8 +57,9 @@ use crate::{
         self, Provision,
         departure::{Departure, Moment},
         next::{Facts, Kept, Next, next},
-        store::Store,
+        store::{self, Store},
     },
+    source::Reread,
     tell::Tone,
     view,
 };
@@ -86,6 +89,12 @@ pub(crate) struct Provisions {
     is_read: bool,
     /// Whether all claims there are have been given: before that nothing is deleted.
     is_complete: bool,
+    /// Whether it was not known for a while what claims there are, since it was known last.
+    was_doubted: bool,
+    /// How sources are made to read everything again that can.
+    rereads: BTreeMap<SourceName, Reread>,
+    /// How often they have done so.
+    read: BTreeMap<SourceName, u64>,
 }
 
 /// What is known of one claim.
@@ -104,6 +113,8 @@ struct Entry {
     is_recalled: bool,
     /// When its volume is deleted for that, also as it was first told.
     due: Option<(Time, jiff::Timestamp)>,
+    /// How often sources are to have read everything before that, once they were asked.
+    to_read: Option<BTreeMap<SourceName, u64>>,
     /// This node has grown the volume, which is not noted yet.
     has_grown: bool,
     failures: u32,
@@ -126,6 +137,7 @@ impl Entry {
             departure: None,
             is_recalled: false,
             due: None,
+            to_read: None,
             has_grown: false,
             failures: 0,
             failure: None,
@@ -133,6 +145,18 @@ impl Entry {
             stand: None,
             told: None,
         }
+    }
+
+    /// The claim was seen to go, and its volume stays for this long.
+    fn depart(&mut self, now: Time, moment: &Moment, delay: Duration) {
+        self.departure = Some(Departure::begin(moment, delay));
+        self.due = Some((now + delay, moment.after(delay)));
+    }
+
+    /// Whether the claim was seen to go, and that is all: nobody said so, and the deletion has not begun.
+    fn is_departing(&self) -> bool {
+        let is_doomed = self.noted.as_ref().is_some_and(Provision::is_doomed);
+        self.departure.as_ref().is_some_and(|it| !it.is_ordered()) && !is_doomed
     }
 }
 
@@ -206,11 +230,24 @@ impl Provisions {
             orphan_delay: Duration::ZERO,
             is_read: false,
             is_complete: false,
+            was_doubted: false,
+            rereads: BTreeMap::new(),
+            read: BTreeMap::new(),
         }
     }
 
     pub(super) fn store(&self) -> Store {
         self.store.clone()
+    }
+
+    /// A source can be made to read everything again.
+    pub(super) fn can_be_reread(&mut self, source: SourceName, reread: Reread) {
+        self.rereads.insert(source, reread);
+    }
+
+    /// Whether sources have read everything as often as this.
+    fn have_read(&self, to_read: &BTreeMap<SourceName, u64>) -> bool {
+        to_read.iter().all(|(source, number)| self.read.get(source).is_some_and(|it| it >= number))
     }
 
     fn note(&mut self, claim: &Reference, noted: Option<Provision>, now: Time) {
@@ -261,6 +298,11 @@ impl Drive {
     /// missing by accident now, as any pod: its volume stays for at least as long as those do (I-1, I-15).
     pub(super) fn claims_are_complete(&mut self, orphan_delay: Duration) {
         self.provisions.is_complete = true;
+        if !self.claims_are_known() {
+            self.provisions.was_doubted = true;
+        } else if std::mem::take(&mut self.provisions.was_doubted) {
+            self.count_anew();
+        }
         self.provisions.orphan_delay = self.provisions.orphan_delay.max(orphan_delay);
         self.spare_recalled();
         self.look_at_claims(|_| true);
@@ -281,6 +323,7 @@ impl Drive {
     /// It is not known any more whether all claims there are have been given.
     pub(super) fn claims_are_incomplete(&mut self) {
         self.provisions.is_complete = false;
+        self.provisions.was_doubted = true;
         self.look_at_claims(|_| true);
     }
 
@@ -288,6 +331,74 @@ impl Drive {
     /// nothing is deleted.
     fn claims_are_known(&self) -> bool {
         self.provisions.is_complete && self.silent_source().is_none()
+    }
+
+    /// What claims there are was not known for a while, or is read at another place since: whoever sees that something was
+    /// wrong has all of the time to put back what is missing (I-15).
+    fn count_anew(&mut self) {
+        let (moment, delay, now) = (Moment::now(&self.outside.executor.boot), self.provisions.delete_delay, self.now());
+        for entry in self.provisions.claims.values_mut().filter(|it| it.is_departing()) {
+            entry.depart(now, &moment, delay);
+        }
+    }
+
+    /// A source reads at another place than before. If nobody meant that, it is not known any more that claims went: they may
+    /// be back at the place of before.
+    pub(super) fn source_was_replaced(&mut self, meant: bool) {
+        if meant {
+            self.count_anew();
+        } else {
+            for entry in self.provisions.claims.values_mut().filter(|it| it.is_departing()) {
+                (entry.departure, entry.due) = (None, None);
+            }
+        }
+        self.look_at_claims(|it| it.given.is_none());
+    }
+
+    /// A source has read everything again.
+    pub(super) fn source_was_read(&mut self, source: &SourceName, number: u64) {
+        self.provisions.read.insert(source.clone(), number);
+        self.look_at_claims(|it| it.to_read.is_some());
+    }
+
+    /// Something was removed that this node keeps for itself. What was noted for claims is known, and is written again: nothing
+    /// else tells that they have volumes, and the next start would have others made.
+    pub(super) fn state_is_lost(&mut self, loss: &Loss) {
+        let is_lost = |claim: &Reference, entry: &Entry| match loss {
+            // What is being worked on is noted when that has ended, or is not to be noted any more.
+            Loss::Note(file) => !entry.is_running && store::is_called(claim, file),
+            Loss::Notes => !entry.is_running,
+            Loss::Directory => true,
+        };
+        let lost = self.provisions.claims.iter().filter(|(claim, it)| is_lost(claim, it));
+        let lost: Vec<Provision> = lost.filter_map(|(_, it)| it.noted.clone()).collect();
+        if *loss == Loss::Directory {
+            // Nothing is begun any more of which the next start would know nothing.
+            self.provisions.is_read = false;
+            let (store, inbox) = (self.provisions.store(), self.outside.inbox());
+            let renew = move || drop(inbox.send(Message::StateRenewed(store.renew(&lost))));
+            if let Err(error) = self.outside.workers.run(&self.operations.lanes.start, renew) {
+                self.state_was_renewed(Err(Failure::open(&error)));
+            }
+            return;
+        }
+        for noted in lost {
+            let claim = noted.reference();
+            let text = "what was noted of its volume was removed, and is written anew".into();
+            self.tell_claim(&claim, Tone::Warning, "NoteRemoved", text);
+            self.work(&claim, Work::Note, noted.driver().to_owned().as_str(), move |_, store| {
+                End::of(store.write(&noted).map(|()| Some(noted.clone())), Some(noted))
+            });
+        }
+    }
+
+    /// What the next start needs is where it looks for it, or cannot be put there.
+    pub(super) fn state_was_renewed(&mut self, renewed: Result<(), Failure>) {
+        let text = match renewed {
+            Ok(()) => "What was noted of the volumes of claims is written anew".into(),
+            Err(failure) => format!("What was noted of the volumes of claims is lost: {failure}").into(),
+        };
+        self.ended = Some(Ended::StateLost { path: self.provisions.store.path().into(), text });
     }
 
     /// A driver is there, and perhaps a new one at the same place: no wait that it caused goes on.
@@ -313,8 +424,7 @@ impl Drive {
         let (moment, delay, now) = (Moment::now(&self.outside.executor.boot), self.provisions.delete_delay, self.now());
         let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
         if entry.given.take().is_some() {
-            entry.departure = Some(Departure::begin(&moment, delay));
-            entry.due = Some((now + delay, moment.after(delay)));
+            entry.depart(now, &moment, delay);
             self.look_at_claim(claim);
         }
     }
@@ -431,6 +541,7 @@ impl Drive {
             due: entry.due.map(|(due, _)| due),
             not_before: entry.not_before,
             is_complete: self.claims_are_known(),
+            is_reread: entry.to_read.as_ref().is_some_and(|it| self.provisions.have_read(it)),
             is_in_use: volume.is_some_and(|it| self.engine.view_volume(&it).is_some()),
             // Asked only where it matters, for it goes through all persistent volumes.
             is_named: entry.given.is_none()
@@ -438,10 +549,17 @@ impl Drive {
                 && entry.noted.as_ref().is_some_and(|it| self.naming(it).is_some()),
         };
         let (next, given, noted) = (next(&facts), entry.given.clone(), entry.noted.clone());
+        if !matches!(next, Next::Reread | Next::Delete)
+            && let Some(entry) = self.provisions.claims.get_mut(claim)
+        {
+            // What was read before something else came is old by the time that it matters.
+            entry.to_read = None;
+        }
         match (next, given, noted) {
             (Next::Make, Some(given), noted) => self.make_for(claim, &given, noted),
             (Next::Grow { to_bytes, .. }, _, Some(noted)) => self.grow_for(claim, noted, to_bytes),
             (Next::Note, _, Some(noted)) => self.note_departure(claim, noted),
+            (Next::Reread, _, Some(noted)) => self.reread_for(claim, &noted),
             (Next::Delete, _, Some(noted)) => self.delete_for(claim, noted),
             (next, _, noted) => self.stand_by(claim, next, noted.as_ref()),
         }
@@ -494,7 +612,7 @@ impl Drive {
                 let text = format!("the claim is gone, and {volume} is deleted when nothing has it any more");
                 self.stand(claim, Code::StillInPods, &text, WaitsOn::Nothing);
             }
-            Next::Make | Next::Grow { .. } | Next::Note | Next::Delete => {
+            Next::Make | Next::Grow { .. } | Next::Note | Next::Reread | Next::Delete => {
                 unreachable!("{next:?} is done, not waited for")
             }
         }
@@ -662,6 +780,21 @@ impl Drive {
             let found = ids.find(is_meant)?.clone();
             Some((detail.pod.name.to_string(), found))
         })
+    }
+
+    /// The time of a volume whose claim is gone has come. Nothing tells of a file system that covers manifests, or of what
+    /// another machine does to them, so they are read again first.
+    fn reread_for(&mut self, claim: &Reference, noted: &Provision) {
+        let rereads = &self.provisions.rereads;
+        let ask = || rereads.iter().map(|(source, reread)| (source.clone(), reread())).collect();
+        let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
+        let Some(source) = entry.to_read.get_or_insert_with(ask).keys().next().cloned() else {
+            return self.look_at_claim(claim);
+        };
+        let volume = noted.volume.as_ref().map_or_else(|| "its volume".into(), shown);
+        let text =
+            format!("the claim is gone, and {volume} is deleted if it still is when everything was read once more");
+        self.stand(claim, Code::DeletePending, &text, WaitsOn::Source(source));
     }
 
     /// A volume whose claim is gone, and whose time has come.

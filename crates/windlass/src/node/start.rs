@@ -17,7 +17,7 @@ use std::{
 
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec},
-    fd::OwnedFd,
+    fd::{AsFd, OwnedFd},
 };
 use tokio::sync::{broadcast, watch};
 use windlass_core::{Config, Engine};
@@ -51,6 +51,7 @@ use crate::{
 use super::{
     Change, Ended, Inner, Node,
     lock::{Files, Locked, lock},
+    state_watch::StateWatch,
 };
 
 /// How long the volume of a claim that went stays, if nobody says otherwise: what a driver has deleted is gone, and people
@@ -400,7 +401,7 @@ impl Builder {
         let workers = Workers::new("windlass-work", self.limits);
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = Arc::new(wake.map_err(|errno| file("make an eventfd", errno))?);
-        watch_mounts(executor.clone(), wake.clone(), inbox.clone())?;
+        watch_mounts(executor.clone(), StateWatch::begin(&state_path), wake.clone(), inbox.clone())?;
         let hung = under_way.processes();
         for (process, _) in &hung {
             watch_process(*process, wake.clone(), inbox.clone())?;
@@ -426,7 +427,7 @@ impl Builder {
             // What the drive holds goes before it is told that it has ended: whoever hears that may begin anew.
             let run = AssertUnwindSafe(move || drive.run(&messages));
             let how = match panic::catch_unwind(run) {
-                Ok(()) => Ended::Stopped,
+                Ok(ended) => ended,
                 Err(panic) => Ended::Broken { text: said(&*panic).into() },
             };
             end.send_replace(Some(how));
@@ -450,20 +451,33 @@ impl Builder {
     }
 }
 
-/// Tells the drive what the kernel tells of mounts, on a thread that sleeps in between.
-fn watch_mounts(executor: Arc<Executor>, wake: Arc<OwnedFd>, inbox: Sender<Message>) -> Result<(), StartError> {
+/// Tells the drive what the kernel tells of mounts, and of the directory in which this node keeps what is its own, on a thread
+/// that sleeps in between.
+fn watch_mounts(
+    executor: Arc<Executor>,
+    mut state: Option<StateWatch>,
+    wake: Arc<OwnedFd>,
+    inbox: Sender<Message>,
+) -> Result<(), StartError> {
     let told = inbox.clone();
     let watch = move || {
         let pause = |time: Timespec| _ = rustix::event::poll(&mut [PollFd::new(&*wake, PollFlags::IN)], Some(&time));
         loop {
             let watch = &executor.scene.watch;
-            let mut ready = [PollFd::new(watch, PollFlags::IN), PollFd::new(&*wake, PollFlags::IN)];
+            let of_state = state.as_ref().map_or(wake.as_fd(), AsFd::as_fd);
+            let awaited = [watch.as_fd(), wake.as_fd(), of_state];
+            let mut ready = awaited.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
             match rustix::event::poll(&mut ready, None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
             }
             if !ready[1].revents().is_empty() {
                 return;
+            }
+            if !ready[2].revents().is_empty() {
+                for loss in state.iter_mut().flat_map(StateWatch::losses) {
+                    let _ = inbox.send(Message::StateLost(loss));
+                }
             }
             let changes = match watch.changes(Some(Duration::ZERO)) {
                 Ok(changes) if changes.is_empty() => continue,

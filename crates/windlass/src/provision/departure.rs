@@ -51,6 +51,9 @@ pub(crate) struct Departure {
     boot: String,
     /// When the time is over, by that boot's clock.
     due_uptime_milliseconds: u64,
+    /// Somebody said that the volume is to go.
+    #[serde(default)]
+    is_ordered: bool,
 }
 
 impl Departure {
@@ -61,12 +64,18 @@ impl Departure {
             delay_milliseconds: milliseconds(delay),
             boot: now.boot.as_str().into(),
             due_uptime_milliseconds: milliseconds(now.uptime.saturating_add(delay)),
+            is_ordered: false,
         }
     }
 
-    /// Somebody said that the volume is to go, and that nothing is to be waited for.
+    /// Somebody says that the volume is to go, and that nothing is to be waited for.
+    pub(crate) fn order(now: &Moment) -> Self {
+        Self { is_ordered: true, ..Self::begin(now, Duration::ZERO) }
+    }
+
+    /// Whether somebody said that the volume is to go.
     pub(crate) fn is_ordered(&self) -> bool {
-        self.delay_milliseconds == 0
+        self.is_ordered
     }
 
     /// How long the volume still stays.

@@ -1,7 +1,8 @@
 //! What is to be done about a claim's volume: a decision, made from what is known at one moment.
 //!
 //! A volume is deleted only if its claim was seen to go while this node was told of everything there is, if its time has
-//! come or somebody said so, if its class says so, and if nothing has it (I-15). Whatever is missing keeps it.
+//! come or somebody said so, if its class says so, if nothing has it, and if the claim is not there when everything is read
+//! once more (I-15). Whatever is missing keeps it.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use windlass_core::ids::Time;
@@ -24,6 +25,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) not_before: Option<Time>,
     /// All claims there are have been given.
     pub(crate) is_complete: bool,
+    /// Everything was read again since the time came.
+    pub(crate) is_reread: bool,
     /// Something on this node has the volume, or may have it.
     pub(crate) is_in_use: bool,
     /// A persistent volume names it that somebody else made.
@@ -55,6 +58,8 @@ pub(crate) enum Next {
     Count(Time),
     /// Nothing before nobody has the volume any more.
     LetGo,
+    /// Have everything read again: not all that can become of a directory is told by the kernel.
+    Reread,
     /// Have the volume deleted; or found out what it is called, if it may have been made.
     Delete,
 }
@@ -98,6 +103,7 @@ pub(crate) fn next(facts: &Facts<'_>) -> Next {
         (None, Some(_)) if facts.is_named => Next::Keep(Kept::Named),
         (None, Some(_)) => match (facts.departure, facts.due) {
             (Some(_), Some(due)) if due > facts.now => Next::Count(due),
+            (Some(_), Some(_)) if !facts.is_in_use && !facts.is_reread => Next::Reread,
             (Some(_), Some(_)) => delete(facts),
             (None, _) | (_, None) => Next::Keep(Kept::NotSeen),
         },
@@ -170,6 +176,7 @@ mod tests {
             due: None,
             not_before: None,
             is_complete: true,
+            is_reread: true,
             is_in_use: false,
             is_named: false,
         }
@@ -200,6 +207,7 @@ mod tests {
         assert_eq!(next(&Facts { due: Some(Time(1001)), ..seen }), Next::Count(Time(1001)));
         assert_eq!(next(&Facts { is_complete: false, ..seen }), Next::Unknown);
         assert_eq!(next(&Facts { is_in_use: true, ..seen }), Next::LetGo);
+        assert_eq!(next(&Facts { is_reread: false, ..seen }), Next::Reread);
         assert_eq!(next(&Facts { is_named: true, ..seen }), Next::Keep(Kept::Named));
         assert_eq!(next(&Facts { not_before: Some(Time(1001)), ..seen }), Next::BackOff);
         assert_eq!(next(&facts(None, Some(&made))), Next::Keep(Kept::NotSeen));

@@ -1,6 +1,10 @@
 //! What was made for claims, on disk: one file for each, which outlasts a power cut as the volume does.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use rustix::fs::Mode;
 use windlass_linux::{
@@ -10,12 +14,12 @@ use windlass_linux::{
 };
 
 use super::Provision;
-use crate::{fingerprint::Fingerprint, objects::Reference, plugin::Failure};
+use crate::{fingerprint::Fingerprint, layout, objects::Reference, plugin::Failure};
 
 /// No object is larger, and there are three in a file.
 const BYTES_MAX: usize = 8 << 20;
 
-const DIRECTORY: &str = "provisions";
+pub(crate) const DIRECTORY: &str = "provisions";
 
 /// The provisions of a node, below its directory for records.
 #[derive(Clone, Debug)]
@@ -25,6 +29,17 @@ impl Store {
     /// Those in this directory, most of which have none.
     pub(crate) fn new(state: Place) -> Self {
         Self(Arc::new(state))
+    }
+
+    /// The same at the same path, where another directory is by now, or is made: there all of this is noted.
+    pub(crate) fn renew(&self, noted: &[Provision]) -> Result<(), Failure> {
+        let renewed = Self::new(layout::make_root(self.path())?);
+        noted.iter().try_for_each(|it| renewed.write(it))
+    }
+
+    /// The directory for records.
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
     }
 
     fn find(&self) -> Result<Option<Place>, Failure> {
@@ -95,6 +110,11 @@ impl Store {
 struct Damaged {
     path: PathBuf,
     source: serde_json::Error,
+}
+
+/// Whether what is noted for a claim is in a file of this name.
+pub(crate) fn is_called(claim: &Reference, file: &OsStr) -> bool {
+    name(claim).is_ok_and(|it| it.as_bytes() == file.as_encoded_bytes())
 }
 
 /// A number: a claim's name may be as long as a file's.

@@ -20,7 +20,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
@@ -141,6 +141,9 @@ pub struct Summary {
     /// Why the directory itself cannot be read, or is another than the one that was read, if that is so. What it gave stays
     /// in force.
     pub lost: Option<Arc<str>>,
+    /// Directories that cannot be read any more, and files that never could be, below the directory. What was read in them
+    /// before is in force.
+    pub unread: Vec<Arc<Path>>,
     /// What is wrong, in the order of the files.
     pub problems: Vec<Problem>,
     /// Whatever was in the directory at this moment is in force, or a problem says why not.
@@ -156,6 +159,11 @@ impl Summary {
     /// The file that says what a pod is, if one is in force.
     pub fn manifest_of(&self, uid: &PodUid) -> Option<&Path> {
         self.pods.iter().find(|it| it.uid == *uid).map(|it| &*it.file)
+    }
+
+    /// Whether a pod is in force by a file in a directory that cannot be read any more.
+    pub fn is_lost(&self, uid: &PodUid) -> bool {
+        self.manifest_of(uid).is_some_and(|it| ledger::is_below(self.unread.iter().map(AsRef::as_ref), it))
     }
 
     pub(super) fn add_pod(&mut self, name: &str, uid: &PodUid, file: &Arc<Path>) {
@@ -187,8 +195,12 @@ type SharedSink = Arc<Mutex<Option<Sink>>>;
 pub struct Directory {
     summary: watch::Receiver<Summary>,
     handle: Arc<Handle>,
+    let_go: LetGo,
     sink: SharedSink,
 }
+
+/// Pods that may go, because somebody said so.
+type LetGo = Arc<Mutex<Vec<PodUid>>>;
 
 impl Directory {
     /// Reads the directory, gives everything to the node, and goes on watching. A pod that names another node is not given.
@@ -214,9 +226,19 @@ impl Directory {
         self.summary.clone()
     }
 
+    /// Lets pods go that are in force by manifests in directories that cannot be read any more ([`Summary::is_lost`]): nobody
+    /// can remove those. If a directory is back, so are its pods. Cheap to clone, and does nothing once this is dropped.
+    pub fn letting_go(&self) -> impl Fn(PodUid) + Clone + Send + Sync + 'static {
+        let (handle, let_go) = (self.handle.clone(), self.let_go.clone());
+        move |pod| {
+            let_go.lock().unwrap_or_else(PoisonError::into_inner).push(pod);
+            handle.interrupt();
+        }
+    }
+
     /// Reads everything once more.
     pub fn reread(&self) {
-        self.handle.reread();
+        let _ = self.handle.reread();
     }
 }
 
@@ -244,6 +266,8 @@ impl Found {
         let (node, orphan_delay) = (node.clone(), self.config.orphan_delay);
         let root = self.ledger.root().to_owned();
         let source = node.source(&format!("manifests in {}", root.display()));
+        let handle = self.files.handle();
+        source.rereads(move || handle.reread());
         self.ledger.recall(Holders::parse(&root, &node.kept(KEPT).unwrap_or_default()));
         self.give(Box::new(move |give| match give {
             Give::Object(object) => node.update_object(object),
@@ -255,6 +279,8 @@ impl Found {
             Give::Holders(holders) => node.keep(KEPT, &holders.text()),
             Give::Complete(doubt) => source.complete_doubting(orphan_delay, doubt),
             Give::Lost(why) => source.lost(&why),
+            Give::Replaced { meant } => source.replaced(meant),
+            Give::Read(number) => source.read(number),
             Give::BrokenOff(text) => node.break_off(text),
         }))
     }
@@ -271,12 +297,14 @@ impl Found {
             orphan_delay: config.orphan_delay,
             leaving: Vec::new(),
             lost: None,
+            read: files.read(),
+            let_go: LetGo::default(),
             aside: Aside::new(handle.clone(), sink.clone()),
         };
-        reader.take(Vec::new(), files.as_of());
-        let summary = reader.summary.subscribe();
+        reader.take(Vec::new(), &files);
+        let (summary, let_go) = (reader.summary.subscribe(), reader.let_go.clone());
         begin("windlass-source", sink.clone(), move || reader.run(files)).map_err(Error::Thread)?;
-        Ok(Directory { summary, handle, sink })
+        Ok(Directory { summary, handle, let_go, sink })
     }
 }
 
@@ -373,7 +401,13 @@ fn take(ledger: &mut Ledger, changes: Vec<Change>) {
         match change {
             Change::Content { path, bytes, origin } => ledger.content(&path, &bytes, origin),
             Change::Gone { path, .. } => ledger.gone(&path),
+            Change::Unreadable { path, trouble: trouble @ (Trouble::Another { .. } | Trouble::Unmounted) } => {
+                let kept = "what was read there stays in force";
+                let gone = "If it is gone for good, let its pods go (windlass delete pod), or start anew";
+                ledger.unreadable(&path, &format!("{trouble}; {kept}. {gone}"));
+            }
             Change::Unreadable { path, trouble } => ledger.unreadable(&path, &trouble.to_string()),
+            Change::Replaced { meant, .. } => ledger.replaced(meant),
         }
     }
 }
@@ -397,7 +431,10 @@ impl Aside {
     fn begin(&mut self, ledger: &mut Ledger, changes: Vec<Change>) -> Vec<Change> {
         let (mut rest, mut costly) = (Vec::with_capacity(changes.len()), Vec::new());
         for change in changes {
-            let (Change::Content { path, .. } | Change::Gone { path, .. } | Change::Unreadable { path, .. }) = &change;
+            let (Change::Content { path, .. }
+            | Change::Gone { path, .. }
+            | Change::Unreadable { path, .. }
+            | Change::Replaced { path, .. }) = &change;
             self.newest.remove(path);
             match change {
                 Change::Content { path, bytes, origin } if bytes.len() > COSTLY => {
@@ -459,6 +496,9 @@ struct Reader {
     leaving: Vec<(Instant, Give)>,
     /// Why the directory is lost, as the node was told.
     lost: Option<Arc<str>>,
+    /// How often everything was read, as it was told last.
+    read: u64,
+    let_go: LetGo,
     aside: Aside,
 }
 
@@ -471,19 +511,19 @@ impl Reader {
             let waits = self.leaving.iter().filter(|(_, it)| is_whole || !reads_all && it.is_told_in_doubt());
             let until = waits.map(|(at, _)| *at).min();
             match files.changes(until) {
-                Ok(Some(changes)) => self.take(changes, files.as_of()),
+                Ok(Some(changes)) => self.take(changes, &files),
                 Ok(None) => return,
                 Err(error) => {
                     let why = format!("its changes are not noticed any more, start again: {error}");
                     self.ledger.unreadable(Path::new(""), &why);
-                    return self.take(Vec::new(), files.as_of());
+                    return self.take(Vec::new(), &files);
                 }
             }
         }
     }
 
     /// Takes in what is new about files, and passes on what that amounts to.
-    fn take(&mut self, changes: Vec<Change>, as_of: SystemTime) {
+    fn take(&mut self, changes: Vec<Change>, files: &WatchedFiles) {
         let now = Instant::now();
         // Files that have been missed for long enough are the last: what is in none of the others is believed to be gone.
         let is_over = |it: &Change| matches!(it, Change::Gone { since, .. } if *since + self.grace <= now);
@@ -491,7 +531,9 @@ impl Reader {
         let sink = self.sink.clone();
         let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sink) = &mut *sink else { return take(&mut self.ledger, changes) };
-        let Self { ledger, summary, leaving, grace, orphan_delay, aside, lost, .. } = self;
+        let Self { ledger, summary, leaving, grace, orphan_delay, aside, lost, read, let_go, .. } = self;
+        let mut let_go = std::mem::take(&mut *let_go.lock().unwrap_or_else(PoisonError::into_inner));
+        let_go.retain(|it| ledger.let_go(it));
         let changes = aside.begin(ledger, changes);
         // Those that vanished are not read any more, wherever they were being read.
         let missed = aside.begin(ledger, missed);
@@ -510,6 +552,7 @@ impl Reader {
                 // Before anybody sees the summary, so that whoever does finds the node to have what it says.
                 for give in gives {
                     match give {
+                        Give::PodGone(uid, _) if let_go.contains(&uid) => sink(Give::PodReplaced(uid)),
                         // Nothing of it can be held by the node, as a pod can: it is not told of before.
                         Give::ObjectGone(_, Some(_)) => leaving.push((now + *orphan_delay, give)),
                         Give::PodGone(..) | Give::ObjectGone(..) if was_complete => leaving.push((believed, give)),
@@ -553,7 +596,10 @@ impl Reader {
             changed |= ledger.tell_problems(summary);
             // What is being read is not in force, and nothing says why.
             if aside.newest.is_empty() {
-                summary.as_of = Timestamp::try_from(as_of).unwrap_or(summary.as_of);
+                summary.as_of = Timestamp::try_from(files.as_of()).unwrap_or(summary.as_of);
+                if std::mem::replace(read, files.read()) < files.read() {
+                    sink(Give::Read(files.read()));
+                }
             }
             changed
         });

@@ -65,6 +65,10 @@ pub(crate) enum Give {
     Lost(Arc<str>),
     /// Others than before are in force where several files say what something is: to be kept for the next start.
     Holders(Holders),
+    /// Other files than before are read, in which nothing is missing that was in force; and whether somebody meant that.
+    Replaced { meant: bool },
+    /// Everything has been read again, so many times with this.
+    Read(u64),
     /// Nobody reads the files any more, because of a defect: nothing that follows is known.
     BrokenOff(Arc<str>),
 }
@@ -196,6 +200,8 @@ pub(crate) struct Ledger {
     lost: Option<Arc<str>>,
     /// Whether all was given or the directory is lost, as it was told last.
     told: Option<Give>,
+    /// Other files are read than when that was settled last, and whether somebody meant it.
+    replaced: Option<bool>,
     /// Whether there are other problems than before.
     problems_changed: bool,
     /// How many versions of files there were, good and bad: what tells earlier from later.
@@ -273,8 +279,14 @@ impl Ledger {
             complete: false,
             lost: None,
             told: None,
+            replaced: None,
             problems_changed: false,
         }
+    }
+
+    /// A directory is another than before.
+    pub(crate) fn replaced(&mut self, meant: bool) {
+        self.replaced = Some(meant && self.replaced.unwrap_or(true));
     }
 
     /// This is in the file now.
@@ -332,6 +344,10 @@ impl Ledger {
             self.rewritten.extend(lacking.into_iter().map(|it| (it, text.clone())));
         }
         let path = self.trouble(path, std::mem::take(&mut version.problems));
+        let good = self.files.get(&path).and_then(|it| it.good.as_ref());
+        if good.is_some_and(|it| !version.origin.moved && !version.origin.is_at(&it.origin)) {
+            self.replaced(false);
+        }
         if let Some(file) = self.files.get_mut(&path) {
             let before = file.good.replace(version).unwrap_or_default();
             self.open.push(path.clone());
@@ -477,6 +493,22 @@ impl Ledger {
         self.claim(&path, &file.good.unwrap_or_default().items);
     }
 
+    /// Somebody says that a pod may go. It does if its manifest is in a directory that cannot be read any more, until the
+    /// manifest can be; while its manifest can be read, that says what is meant. Whether it goes.
+    pub(crate) fn let_go(&mut self, uid: &PodUid) -> bool {
+        let Some(given) = self.pods.get(uid) else { return false };
+        let (key, place) = (given.key.clone(), self.named.get(&given.key).map(|(place, _)| place.file.clone()));
+        let Some(path) = place.filter(|it| is_below(self.unread.iter().map(AsRef::as_ref), it)) else { return false };
+        let Some(mut good) = self.files.get_mut(&path).and_then(|it| it.good.take()) else { return false };
+        self.claim(&path, &good.items);
+        good.items.retain(|it| it.key != key);
+        if let Some(file) = self.files.get_mut(&path) {
+            file.good = Some(good);
+        }
+        self.claim(&path, &[]);
+        true
+    }
+
     /// Notes what is wrong with a file, of which nothing else need be known.
     fn trouble(&mut self, path: &Path, problems: Vec<Problem>) -> Arc<Path> {
         let path = self.files.get_key_value(path).map_or_else(|| path.into(), |(path, _)| path.clone());
@@ -562,6 +594,10 @@ impl Ledger {
             // Before anything else that follows from it.
             gives.insert(0, Give::Holders(holders));
         }
+        // Before anything else: what is given now was read there.
+        if let Some(meant) = self.replaced.take() {
+            gives.insert(0, Give::Replaced { meant });
+        }
         // Last: what was not known before may name what waits to be taken away.
         let known = match &self.lost {
             Some(why) => Some(Give::Lost(why.clone())),
@@ -572,7 +608,11 @@ impl Ledger {
             self.told = known;
         }
         let problems_changed = self.tell_problems(summary);
-        let changed = problems_changed || !gives.is_empty() || summary.files != self.files.len();
+        let mut changed = problems_changed || !gives.is_empty() || summary.files != self.files.len();
+        if !summary.unread.iter().eq(self.unread.iter()) {
+            summary.unread = self.unread.iter().cloned().collect();
+            changed = true;
+        }
         summary.files = self.files.len();
         summary.objects = self.objects.len();
         summary.complete = self.complete && self.lost.is_none();
@@ -868,6 +908,11 @@ impl Ledger {
             false => self.root.join(path).display().to_string(),
         }
     }
+}
+
+/// Whether a file is in one of these directories, or further below.
+pub(crate) fn is_below<'a>(mut directories: impl Iterator<Item = &'a Path>, file: &Path) -> bool {
+    directories.any(|it| file != it && file.starts_with(it))
 }
 
 /// Puts problems into the order in which a person reads them.

@@ -41,6 +41,7 @@ crate::tests! {
     a_volume_whose_notes_are_lost_is_not_replaced_by_another,
     claims_without_a_controller_say_so,
     claims_without_pods_are_listed,
+    the_time_until_a_volume_is_deleted_begins_anew_after_a_source_was_lost,
     the_time_until_a_volume_is_deleted_counts_on_over_a_restart,
     what_a_claim_says_of_its_own_provisioning_is_nothing_to_go_by,
     what_is_wanted_or_in_use_is_not_deleted_whoever_says_so,
@@ -160,6 +161,29 @@ fn the_time_until_a_volume_is_deleted_counts_on_over_a_restart(host: &Host) {
     node.complete();
     until_phase(&node, ClaimPhase::Kept);
     assert_eq!(memory.calls(), ["CreateVolume"]);
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+}
+
+/// I-1, I-15: whoever puts right what was wrong with the source sees then what is missing in it, and has time to put it back.
+fn the_time_until_a_volume_is_deleted_begins_anew_after_a_source_was_lost(host: &Host) {
+    let (memory, _driver) = Driver::of(host);
+    let node = patient(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    until_phase(&node, ClaimPhase::Bound);
+    node.remove_object(&reference());
+    let before = until_phase(&node, ClaimPhase::DeletePending).status.delete_at.unwrap();
+    node.test().lost("the server is away");
+    until_shown(&node, "unknown", |it| it.is_some_and(|it| it.status.reasons[0].code == "SourceIncomplete"));
+    node.complete();
+    let is_later = |it: Option<&Claim>| it.and_then(|it| it.status.delete_at).is_some_and(|it| it > before);
+    until_shown(&node, "later", |it| is_later(it) && it.is_some_and(|it| it.status.reasons[0].code == "DeletePending"));
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+    // That is on disk, too.
+    let node = patient(host);
+    node.complete();
+    until_shown(&node, "later after a start", is_later);
+    assert!(!memory.calls().contains(&"DeleteVolume"));
     assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
 }
 

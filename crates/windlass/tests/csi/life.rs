@@ -301,7 +301,7 @@ fn a_driver_that_is_started_again_is_noticed_though_nobody_registers_it_anew(hos
     let _registrar = Driver::start_at(host, &memory, ["other.sock", "registry/scripted.sock"]);
     let node = host.node();
     node.complete();
-    let mut changes = node.changes();
+    let mut changes = node.changes_since_start().unwrap();
     run(async { while !matches!(changes.next().await, Some(Change::Driver { registered: true, .. })) {} });
     drop(services);
     node.add_pod(pod()).unwrap();
@@ -395,7 +395,7 @@ fn a_driver_that_dies_is_unreachable_and_is_asked_anew_when_it_is_back(host: &Ho
     let _registrar = Driver::start_at(host, &memory, ["other.sock", "registry/scripted.sock"]);
     let node = host.node();
     node.complete();
-    let mut changes = node.changes();
+    let mut changes = node.changes_since_start().unwrap();
     run(async { while !matches!(changes.next().await, Some(Change::Driver { registered: true, .. })) {} });
     let status = || run(node.show_driver(NAME)).unwrap().unwrap().status;
     assert_eq!((status().unreachable_since, status().capabilities.len()), (None, 2));
@@ -421,7 +421,7 @@ fn a_driver_that_is_replaced_while_nobody_looks_is_asked_before_it_is_called(hos
     let _registrar = Driver::start_at(host, &memory, ["other.sock", "registry/scripted.sock"]);
     let node = host.node();
     node.complete();
-    let mut changes = node.changes();
+    let mut changes = node.changes_since_start().unwrap();
     run(async { while !matches!(changes.next().await, Some(Change::Driver { registered: true, .. })) {} });
     let asked = memory.questions().len();
     drop(services);

@@ -1,6 +1,6 @@
 //! What is shown of claims, and volumes of claims that are deleted because somebody says so.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use k8s_openapi::api::core::v1 as api;
 use windlass_core::{
@@ -193,7 +193,7 @@ impl Drive {
             && let Some(entry) = self.provisions.claims.get_mut(claim)
         {
             // On disk like a claim that has just gone, without a delay: what was said here outlasts a restart too.
-            entry.departure = Some(Departure::begin(&moment, Duration::ZERO));
+            entry.departure = Some(Departure::order(&moment));
             entry.due = Some((now, moment.wall));
         }
         self.try_claim_now(claim);

@@ -82,7 +82,7 @@ impl Case {
                 return self.history.push(format!("={uid}: {text}"));
             }
             Give::PodHeld(uid, Holding::ConflictOver) => return self.history.push(format!("={uid}: over")),
-            Give::Holders(_) => return,
+            Give::Holders(_) | Give::Replaced { .. } | Give::Read(_) => return,
             Give::ObjectGone(reference, _) => (reference.name().to_owned(), false),
             // As the engine does it.
             Give::Complete(doubt) => {
@@ -226,10 +226,11 @@ fn with_a_delay_nothing_goes_before_it_is_over() {
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// A reader that is told what changed, with an hour of removal delay, and what it gives.
-fn patient_reader() -> (Reader, Receiver<Give>) {
+fn patient_reader() -> (Reader, WatchedFiles, Receiver<Give>) {
     let (sender, given) = channel();
     let give = move |give| _ = sender.send(give);
     let sink: SharedSink = Arc::new(Mutex::new(Some(Box::new(give))));
+    let watched = WatchedFiles::begin(Path::new("/"), choice(HOUR)).unwrap();
     let reader = Reader {
         ledger: Ledger::new(Path::new("/manifests"), None),
         summary: watch::Sender::default(),
@@ -238,9 +239,11 @@ fn patient_reader() -> (Reader, Receiver<Give>) {
         orphan_delay: HOUR,
         leaving: Vec::new(),
         lost: None,
-        aside: Aside::new(WatchedFiles::begin(Path::new("/"), choice(HOUR)).unwrap().handle(), sink),
+        read: watched.read(),
+        let_go: LetGo::default(),
+        aside: Aside::new(watched.handle(), sink),
     };
-    (reader, given)
+    (reader, watched, given)
 }
 
 fn content(path: &str, pods: &[&str]) -> Change {
@@ -258,42 +261,45 @@ fn gone(path: &str, since: Instant) -> Change {
 /// I-1: a pod whose removal is not believed yet is not gone because the directory was away for a moment.
 #[test]
 fn a_directory_that_was_lost_is_complete_again_after_what_waits_to_go() {
-    let told = |reader: &mut Reader, given: &Receiver<Give>, changes: Vec<Change>| -> Vec<String> {
-        reader.take(changes, SystemTime::now());
-        let told = given.try_iter().map(|it| match it {
-            Give::Pod(pod, _) => format!("+{}", pod.metadata.uid.clone().unwrap()),
-            Give::PodGone(uid, _) => format!("-{uid}"),
-            Give::PodHeld(uid, _) => format!("={uid}"),
-            Give::Complete(doubt) => format!("complete{}", doubt.map(|it| format!(", but {it}")).unwrap_or_default()),
-            Give::Lost(_) => "lost".into(),
-            other => panic!("{other:?}"),
-        });
-        told.collect()
-    };
+    let told =
+        |reader: &mut Reader, watched: &WatchedFiles, given: &Receiver<Give>, changes: Vec<Change>| -> Vec<String> {
+            reader.take(changes, watched);
+            let told = given.try_iter().map(|it| match it {
+                Give::Pod(pod, _) => format!("+{}", pod.metadata.uid.clone().unwrap()),
+                Give::PodGone(uid, _) => format!("-{uid}"),
+                Give::PodHeld(uid, _) => format!("={uid}"),
+                Give::Complete(doubt) => {
+                    format!("complete{}", doubt.map(|it| format!(", but {it}")).unwrap_or_default())
+                }
+                Give::Lost(_) => "lost".into(),
+                other => panic!("{other:?}"),
+            });
+            told.collect()
+        };
     let lost = || Change::Unreadable { path: "".into(), trouble: Trouble::BeingWritten };
     let an_hour_passes = |reader: &mut Reader| reader.leaving.iter_mut().for_each(|(at, _)| *at = Instant::now());
     for passes_meanwhile in [false, true] {
-        let (mut reader, given) = patient_reader();
+        let (mut reader, watched, given) = patient_reader();
         let files = vec![content("a.yaml", &["a"]), content("b.yaml", &["b"]), content("c.yaml", &["c"])];
-        assert_eq!(told(&mut reader, &given, files), ["+a", "+b", "+c", "complete"]);
+        assert_eq!(told(&mut reader, &watched, &given, files), ["+a", "+b", "+c", "complete"]);
         let now = Instant::now();
-        assert_eq!(told(&mut reader, &given, vec![gone("b.yaml", now)]), [""; 0]);
-        assert_eq!(told(&mut reader, &given, vec![lost()]), ["lost"]);
+        assert_eq!(told(&mut reader, &watched, &given, vec![gone("b.yaml", now)]), [""; 0]);
+        assert_eq!(told(&mut reader, &watched, &given, vec![lost()]), ["lost"]);
         assert!(reader.summary.borrow().lost.is_some() && !reader.summary.borrow().complete);
         if passes_meanwhile {
             an_hour_passes(&mut reader);
-            assert_eq!(told(&mut reader, &given, Vec::new()), ["=b"]);
-            assert_eq!(told(&mut reader, &given, vec![gone("", now)]), ["+a", "+c", "complete"]);
+            assert_eq!(told(&mut reader, &watched, &given, Vec::new()), ["=b"]);
+            assert_eq!(told(&mut reader, &watched, &given, vec![gone("", now)]), ["+a", "+c", "complete"]);
         } else {
-            assert_eq!(told(&mut reader, &given, vec![gone("", now)]), ["+a", "+c"]);
+            assert_eq!(told(&mut reader, &watched, &given, vec![gone("", now)]), ["+a", "+c"]);
             assert!(reader.summary.borrow().lost.is_some(), "as the node knows it");
             // What it cannot read by now is told with it, and another loss in between takes its place.
             let broken = || Change::Unreadable { path: "d.yaml".into(), trouble: Trouble::BeingWritten };
-            assert_eq!(told(&mut reader, &given, vec![lost()]), ["lost"]);
-            assert_eq!(told(&mut reader, &given, vec![gone("", now), broken()]), ["+a", "+c"]);
+            assert_eq!(told(&mut reader, &watched, &given, vec![lost()]), ["lost"]);
+            assert_eq!(told(&mut reader, &watched, &given, vec![gone("", now), broken()]), ["+a", "+c"]);
             an_hour_passes(&mut reader);
             let doubt = "complete, but it may be in /manifests/d.yaml, which cannot be read";
-            assert_eq!(told(&mut reader, &given, Vec::new()), ["=b", doubt]);
+            assert_eq!(told(&mut reader, &watched, &given, Vec::new()), ["=b", doubt]);
         }
         assert!(reader.summary.borrow().lost.is_none() && reader.summary.borrow().complete);
     }
@@ -301,21 +307,21 @@ fn a_directory_that_was_lost_is_complete_again_after_what_waits_to_go() {
 
 #[test]
 fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
-    let (mut reader, given) = patient_reader();
+    let (mut reader, watched, given) = patient_reader();
     let uids = |gives: Vec<Give>| -> Vec<String> {
         let gone = gives.into_iter().filter_map(|it| if let Give::PodGone(uid, _) = it { Some(uid) } else { None });
         gone.map(|it| it.to_string()).collect()
     };
-    let (now, as_of) = (Instant::now(), SystemTime::now());
+    let now = Instant::now();
     let Some(before) = now.checked_sub(HOUR) else { return eprintln!("skipped: this machine has just started") };
     let files = vec![content("1.yaml", &["a"]), content("2.yaml", &["b"]), content("3.yaml", &["c", "d"])];
-    reader.take(files, as_of);
+    reader.take(files, &watched);
     assert_eq!(uids(given.try_iter().collect()), [""; 0]);
     // The first was missed an hour ago and has no more to wait; the second just now, and so has what left the third.
-    reader.take(vec![gone("1.yaml", before), gone("2.yaml", now), content("3.yaml", &["c"])], as_of);
+    reader.take(vec![gone("1.yaml", before), gone("2.yaml", now), content("3.yaml", &["c"])], &watched);
     assert_eq!(uids(given.try_iter().collect()), ["a"]);
     // What left one file is in another by the time that it is believed.
-    reader.take(vec![gone("3.yaml", before), content("4.yaml", &["c"])], as_of);
+    reader.take(vec![gone("3.yaml", before), content("4.yaml", &["c"])], &watched);
     assert_eq!(uids(given.try_iter().collect()), [""; 0]);
     assert_eq!(reader.leaving.len(), 2);
 }
@@ -532,7 +538,8 @@ fn a_directory_that_is_cloned_anew_takes_nothing_away_until_all_is_back() {
     let lost = case.summary_until(|it| it.problems.iter().any(|it| it.message.contains("b.yaml"))).problems;
     assert_eq!(
         lost[0].message,
-        "this is another directory than before, and b.yaml is not in it: put back what was there; if this is meant, start anew"
+        "this is another directory than before, and b.yaml is not in it: put back what was there; what was \
+         read there stays in force. If it is gone for good, let its pods go (windlass delete pod), or start anew"
     );
     case.source.reread();
     case.write("b.yaml", &(pod("b") + &pod("c")));

@@ -89,6 +89,10 @@ impl Case {
                 self.kept = holders.text();
                 "holders".into()
             }
+            Give::Replaced { meant } => {
+                format!("replaced, {}", if meant { "as somebody meant" } else { "by accident" })
+            }
+            Give::Read(_) => unreachable!("nobody is told here how often files are read"),
             Give::BrokenOff(text) => panic!("{text}"),
             Give::Complete(doubt) => {
                 let is_news = !std::mem::replace(&mut self.complete, true);
@@ -793,7 +797,7 @@ fn a_file_of_another_mount_takes_nothing_away() {
     // It may add, and then it is what is in force.
     let mut case = begin();
     case.ledger.content(Path::new("f.yaml"), (good.clone() + &map("n", "1")).as_bytes(), at(2, 20));
-    assert_eq!(case.settle(), ["ConfigMap default/n = 1"]);
+    assert_eq!(case.settle(), ["replaced, by accident", "ConfigMap default/n = 1"]);
     case.ledger.content(
         Path::new("f.yaml"),
         (good.clone()
