@@ -5,7 +5,7 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use windlass_core::reason::{Code, Urgency};
+use windlass::node::{Code, Urgency};
 
 use crate::args::{Color, Look};
 
