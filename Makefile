@@ -100,6 +100,10 @@ metrics: setup-check ## Compare what is counted with what the kubelet counts, as
 openapi: setup-build ## Write docs/openapi.json anew from the types of the API
 	@WINDLASS_WRITE_OPENAPI=1 cargo test $(LOCKED) --quiet --package windlass-api --all-features --lib document
 
+.PHONY: public-api
+public-api: setup-build ## Write the list of what the crate windlass shows anew
+	@WINDLASS_WRITE_PUBLIC_API=1 cargo test $(LOCKED) --quiet --package windlass --test public_api
+
 .PHONY: containers
 containers: setup-check ## Give volumes to real containers of runc and podman, as root
 	@echo '==> containers'

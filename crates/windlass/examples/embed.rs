@@ -22,12 +22,12 @@ use ring::{
 use rustix::mount::UnmountFlags;
 use windlass::{
     Node,
+    ids::PodUid,
     manifest::{self, Document},
-    node::{Change, StartError, Volume},
+    node::{Change, Code, StartError, Volume},
     source::{Containers, Source},
     token::LocalIssuer,
 };
-use windlass_core::{ids::PodUid, reason::Code};
 use windlass_linux::table::Reader;
 
 /// What the node is given first. Its uid is what a pod is known by; here it is short, so that paths are.

@@ -33,8 +33,10 @@ use std::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::watch;
-use windlass_api::server::{self, Backend, Journal, Pods, Readiness};
+use windlass_api::server::{Backend, Journal, Pods, Readiness};
 use windlass_core::ids::PodUid;
+
+pub use windlass_api::server;
 
 use crate::{
     Node,

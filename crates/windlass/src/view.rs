@@ -4,7 +4,7 @@
 #[cfg(any(feature = "server", test))]
 pub(crate) mod containers;
 mod driver;
-#[cfg(any(feature = "server", test))]
+#[cfg(feature = "server")]
 mod statistics;
 
 use std::time::SystemTime;

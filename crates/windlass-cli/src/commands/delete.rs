@@ -2,8 +2,8 @@
 
 use std::{path::Path, process::ExitCode};
 
+use windlass::node::Code;
 use windlass_api::view::{self, List, PodPhase};
-use windlass_core::reason::Code;
 
 use super::lookup;
 use crate::{

@@ -12,14 +12,10 @@ use tokio::{sync::watch, time::Instant};
 use windlass::{
     Node,
     backend::{NodeBackend, Recorder},
-    node::{Change, Changes, Tone},
+    ids::{PodUid, VolumeId},
+    node::{Change, Changes, Code, Tone, Urgency, Verdict},
     source::directory::Summary,
     view::{Problem, Reason, Severity},
-};
-use windlass_core::{
-    ids::{PodUid, VolumeId},
-    notice::Verdict,
-    reason::{Code, Urgency},
 };
 
 use crate::output::plain;

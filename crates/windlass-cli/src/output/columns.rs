@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
+use windlass::node::Code;
 use windlass_api::view::{self, ClaimPhase, ConditionStatus, Kind, Metadata, PodPhase, Urgency};
-use windlass_core::reason::Code;
 
 use super::{
     age::{age, until},

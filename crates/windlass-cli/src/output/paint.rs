@@ -5,9 +5,8 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use windlass::view;
+use windlass::{node::Code, view};
 use windlass_api::view::Urgency;
-use windlass_core::reason::Code;
 
 use crate::args::{Color, Look};
 

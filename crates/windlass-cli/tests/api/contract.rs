@@ -4,6 +4,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use windlass::node::Code;
 use windlass_api::{
     BASE, OPENAPI,
     view::{
@@ -14,7 +15,6 @@ use windlass_api::{
         VolumeStatistics, VolumeStatus, VolumeUser, WatchEvent, WatchKind,
     },
 };
-use windlass_core::reason::Code;
 
 use super::{client::Answer, with_server};
 

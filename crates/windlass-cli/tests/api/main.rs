@@ -22,6 +22,7 @@ use rustix::{
 };
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
+use windlass::ids::PodUid;
 use windlass::{
     Node,
     backend::{About, NodeBackend, Recorder},
@@ -29,7 +30,6 @@ use windlass::{
     token,
 };
 use windlass_api::server::{Journal, Limits, SocketFile, bind, serve};
-use windlass_core::ids::PodUid;
 
 /// Covered by a tmpfs in the test's namespace, so nothing is written on this system's disk.
 const HERE: &str = "/mnt";

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, from_value, json};
+use windlass::ids::PodUid;
 use windlass::{Node, source::Containers};
 use windlass_api::BASE;
-use windlass_core::ids::PodUid;
 
 use super::{client::Watch, contract::check_step, limits, pod, with_limits, with_server};
 

@@ -5,7 +5,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use windlass_core::reason::Code as Reason;
+use windlass::node::Code as Reason;
 use windlass_testing::process::program;
 
 use crate::{

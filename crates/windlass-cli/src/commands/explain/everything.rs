@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
+use windlass::node::Code;
 use windlass_api::view::{self, ConditionStatus, List, PodPhase, Reason, Severity, Urgency};
-use windlass_core::reason::Code;
 
 use crate::{
     client::{self, Client},
