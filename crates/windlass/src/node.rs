@@ -209,10 +209,12 @@ pub enum Change {
         /// Its name.
         name: Arc<str>,
     },
-    /// Nobody takes calls any more at the socket of a CSI driver that is registered.
+    /// Nobody takes calls any more at the socket of a CSI driver that is registered, or nobody to whom any may be sent.
     DriverUnreachable {
         /// Its name.
         name: Arc<str>,
+        /// Why nothing is sent to whoever serves there, if that is another driver.
+        refused: Option<Arc<str>>,
     },
     /// A CSI driver could not be registered, or something that is none is where drivers register. It is tried again.
     DriverRefused {

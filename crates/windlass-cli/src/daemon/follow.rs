@@ -171,7 +171,10 @@ impl Follower {
                 tracing::warn!(driver = &*name, "the driver is gone; what it has mounted stays");
             }
             Change::DriverBack { name } => tracing::info!(driver = &*name, "the driver was started again"),
-            Change::DriverUnreachable { name } => {
+            Change::DriverUnreachable { name, refused: Some(text) } => {
+                tracing::warn!(driver = &*name, "another driver is in the driver's place: {}", plain(&text));
+            }
+            Change::DriverUnreachable { name, refused: None } => {
                 tracing::warn!(driver = &*name, "nobody takes calls at the driver's socket any more");
             }
             Change::DriverRefused { text } => tracing::warn!("a driver could not be registered: {}", plain(&text)),

@@ -147,6 +147,7 @@ pub(crate) fn driver() -> Driver {
     };
     let status = DriverStatus {
         unreachable_since: None,
+        refused: Vec::new(),
         registered: true,
         since: Some(two_days_ago()),
         endpoint: Some("/run/disks/csi.sock".into()),
@@ -166,6 +167,7 @@ pub(crate) fn driver() -> Driver {
 pub(crate) fn missing_driver() -> Driver {
     let status = DriverStatus {
         unreachable_since: None,
+        refused: Vec::new(),
         registered: false,
         since: None,
         endpoint: None,
