@@ -27,6 +27,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -47,6 +48,10 @@ const NOT_SYNCED: (&str, &str) = ("DiskNotRead", "The disk has not been read to 
 /// Why nothing is taken away, as a word and for people.
 const NOT_COMPLETE: (&str, &str) =
     ("SourceIncomplete", "A manifest could not be read since the start, so nothing is taken away.");
+/// How long a look at a pod's volumes may hold up an answer about the pod.
+const LOOK_MAX: Duration = Duration::from_millis(500);
+/// Whether what is below the root can be reached by its path.
+const ROOT_REACHABLE: &str = "RootReachable";
 
 /// Answers what the API is asked, from a node.
 pub struct NodeBackend {
@@ -103,6 +108,7 @@ impl Recorder {
     /// Of a node of which nothing is known yet.
     pub fn new(about: &About) -> Self {
         let record = Record { journal: Arc::new(Journal::new()), transitions: Transitions::new(about.started) };
+        record.transitions.note(ROOT_REACHABLE, true);
         Self { record: Arc::new(record), root: about.root.clone(), titles: HashMap::new() }
     }
 
@@ -140,6 +146,9 @@ impl Recorder {
             Change::Damaged { text } => journal.found(&self.root.display().to_string(), text),
             Change::Synced => {
                 self.record.transitions.note("Synced", true);
+            }
+            Change::RootCovered { text } => {
+                self.record.transitions.note(ROOT_REACHABLE, text.is_none());
             }
             Change::Volume { .. }
             | Change::PodMounted(_)
@@ -242,6 +251,10 @@ impl NodeBackend {
             true => condition("Synced", true, "DiskRead", "What was on disk at the start is known."),
             false => condition("Synced", false, NOT_SYNCED.0, NOT_SYNCED.1),
         }];
+        conditions.push(match self.node.root_cover() {
+            None => condition(ROOT_REACHABLE, true, "Reachable", "The root directory can be reached by its path."),
+            Some(cover) => condition(ROOT_REACHABLE, false, "Covered", &cover),
+        });
         if let Some((complete, problems, _)) = &summary {
             conditions.push(match complete {
                 true => condition("SourceComplete", true, "AllRead", "Every manifest has been read once."),
@@ -313,7 +326,15 @@ impl Backend for NodeBackend {
     async fn pods(&self, which: Pods<'_>) -> Result<Vec<view::Pod>, Status> {
         Ok(match which {
             Pods::All => self.node.show_pods().await?,
-            Pods::Named { namespace, name } => self.node.show_pods_named(namespace, name).await?,
+            Pods::Named { namespace, name } => {
+                let pods = self.node.show_pods_named(namespace, name).await?;
+                // No event tells that a directory was moved or replaced, so whoever asks about one pod has it looked at; a
+                // file system that hangs holds up no answer (I-6).
+                for pod in &pods {
+                    let _ = tokio::time::timeout(LOOK_MAX, self.node.volumes(&uid(pod))).await;
+                }
+                self.node.show_pods_named(namespace, name).await?
+            }
             Pods::Uids(uids) => {
                 let uids = uids.iter().map(|it| it.as_str().into()).collect();
                 self.node.show_each(uids).await?.into_iter().flatten().collect()

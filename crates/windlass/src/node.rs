@@ -42,7 +42,7 @@ use crate::{
     measuring::{self, Asked, Questions},
     memory::Object,
     objects::{Kind, Reference},
-    plugin::{Attributes, Made},
+    plugin::{self, Attributes, Made},
     resolve,
     source::{Said, Source},
     tell, view,
@@ -285,6 +285,11 @@ pub enum Change {
     Damaged {
         /// What is wrong.
         text: Arc<str>,
+    },
+    /// Something was mounted over the root directory, or above it, and covers all that is there; or that is over.
+    RootCovered {
+        /// What covers it; `None` if nothing does any more.
+        text: Option<Arc<str>>,
     },
     /// The disk could not be read. It is tried again; until then nothing is taken away.
     DiskUnreadable {
@@ -769,6 +774,11 @@ impl Node {
     /// ([`Report::Stored`]).
     pub fn in_use_reported(&self, version: u64) {
         self.send(Message::InUseReported(version));
+    }
+
+    /// What covers the root directory, so that nothing below it can be reached by its path; `None` if nothing does.
+    pub fn root_cover(&self) -> Option<String> {
+        self.0.executor.cover().map(|it| plugin::covered(&self.0.executor.scene, &it).text)
     }
 
     /// What this kernel can do for it.

@@ -177,6 +177,8 @@ impl Follower {
             Change::DriverUnreachable { name, refused: None } => {
                 tracing::warn!(driver = &*name, "nobody takes calls at the driver's socket any more");
             }
+            Change::RootCovered { text: Some(text) } => tracing::warn!("the root is covered: {}", plain(&text)),
+            Change::RootCovered { text: None } => tracing::info!("nothing covers the root any more"),
             Change::DriverRefused { text } => tracing::warn!("a driver could not be registered: {}", plain(&text)),
             Change::ClaimChanged { .. } => {}
             Change::TookOver { process, places: 0 } => {

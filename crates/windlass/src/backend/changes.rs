@@ -58,6 +58,7 @@ fn take(touched: &mut Touched, change: Change) {
         | Change::OperationEnded(_)
         | Change::Oddity { .. }
         | Change::Damaged { .. }
+        | Change::RootCovered { .. }
         | Change::DiskUnreadable { .. } => {}
     }
 }
