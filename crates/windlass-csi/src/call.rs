@@ -17,7 +17,7 @@ use tonic::{Code, Status, body::Body, client::Grpc};
 use tonic_prost::ProstCodec;
 
 use crate::End;
-use crate::connection::{Connection, Stage};
+use crate::connection::{Broken, Connection, Stage};
 
 /// A call that failed, in words that are not fit to be shown yet.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ struct Course {
     /// The connection that it went to, if anything was sent.
     sent: Option<u64>,
     /// What went wrong with the connection.
-    broken: Option<String>,
+    broken: Option<Broken>,
     /// The status that came over the wire.
     status: Option<i32>,
 }
@@ -77,15 +77,16 @@ impl Course {
     fn failure(self, status: &Status) -> Failure {
         let Self { sent, broken, status: number } = &self;
         match (broken, sent, number) {
-            (Some(trouble), None, _) => {
-                Failure { code: Code::Unavailable, end: End::NotSent, message: trouble.clone(), lied: false }
+            (Some(Broken { message, stranger }), None, _) => {
+                let (code, end) = (Code::Unavailable, End::NotSent);
+                Failure { code, end, message: message.clone(), lied: *stranger }
             }
             (_, _, Some(number)) if *number != 0 => {
                 let code = Code::from_i32(*number);
                 Failure { code, end: End::of(code), message: status.message().to_string(), lied: false }
             }
-            (Some(trouble), Some(_), _) => {
-                Failure { code: Code::Unavailable, end: End::Unknown, message: trouble.clone(), lied: false }
+            (Some(Broken { message, .. }), Some(_), _) => {
+                Failure { code: Code::Unavailable, end: End::Unknown, message: message.clone(), lied: false }
             }
             (None, _, _) => self.nonsense(format!("the answer makes no sense: {}", status.message())),
         }
@@ -187,7 +188,8 @@ impl HttpBody for Answer {
                 }
             }
             Some(Err(error)) => {
-                lock(&self.course).broken = Some(format!("the connection was lost in mid-answer: {error}"));
+                let message = format!("the connection was lost in mid-answer: {error}");
+                lock(&self.course).broken = Some(Broken { message, stranger: false });
             }
             None => {}
         }

@@ -14,12 +14,13 @@ use tonic::Code;
 
 use crate::call::{self, Failure};
 use crate::capabilities::{ControllerCapabilities, NodeCapabilities, PluginCapabilities};
-use crate::connection::{Connection, Target};
+use crate::connection::{Asks, Connection, Target};
 use crate::observer::{Called, Observer};
 use crate::shared_answer::SharedAnswer;
 use crate::text::{self, Secrets};
 use crate::{CallError, End};
 
+pub(crate) use identity::GET_PLUGIN_INFO;
 pub use identity::PluginInfo;
 pub use node::NodeInfo;
 
@@ -44,7 +45,8 @@ impl Default for Limits {
 /// A CSI driver at a unix socket.
 ///
 /// Clones share one connection. It is made by the first call, on the runtime of whoever calls, and made anew by the next
-/// call after it has ended. Nothing is sent while there are no calls (I-8). Dropping a call ends it: the driver is told that
+/// call after it has ended. Whoever is there then is asked for the driver's name first, and if it gives another one nothing
+/// is sent to it. Nothing is sent while there are no calls (I-8). Dropping a call ends it: the driver is told that
 /// nobody waits, and what it has done by then is unknown.
 ///
 /// One `Driver` is one registration: what the driver can do is asked once.
@@ -69,7 +71,7 @@ impl fmt::Debug for Driver {
 }
 
 impl Driver {
-    /// A driver of this name that serves at this socket. Nothing is connected to yet.
+    /// A driver that has just introduced itself by this name, and serves at this socket. Nothing is connected to yet.
     pub fn new(name: impl Into<Arc<str>>, endpoint: impl Into<PathBuf>, limits: Limits) -> Self {
         Self::observed(name, endpoint, limits, Observer::default())
     }
@@ -81,10 +83,26 @@ impl Driver {
         limits: Limits,
         observer: Observer,
     ) -> Self {
-        let endpoint = endpoint.into();
+        let name = name.into();
+        Self::asking(Asks::AgainFor(name.clone()), name, endpoint.into(), limits, observer)
+    }
+
+    /// A driver that should serve at this socket. Before anything is sent, whoever does is asked whether it has this name.
+    pub fn expected(
+        name: impl Into<Arc<str>>,
+        endpoint: impl Into<PathBuf>,
+        limits: Limits,
+        observer: Observer,
+    ) -> Self {
+        let name = name.into();
+        Self::asking(Asks::AlwaysFor(name.clone()), name, endpoint.into(), limits, observer)
+    }
+
+    fn asking(asks: Asks, name: Arc<str>, endpoint: PathBuf, limits: Limits, observer: Observer) -> Self {
+        let target = Target::Path(endpoint.clone());
         Self(Arc::new(Inner {
-            name: name.into(),
-            connection: Arc::new(Connection::new(Target::Path(endpoint.clone()), limits.connect)),
+            connection: Arc::new(Connection::new(target, asks, limits.connect)),
+            name,
             endpoint,
             limits,
             observer,
@@ -110,6 +128,11 @@ impl Driver {
         self.0.connection.is_first()
     }
 
+    /// Why nothing is sent to whoever serves at its socket, if that is not this driver.
+    pub fn refused(&self) -> Option<String> {
+        self.0.connection.refused()
+    }
+
     /// Waits until a connection to it has ended, which is what the end of its process looks like.
     pub async fn disconnected(&self) {
         self.0.connection.ended().await;
@@ -118,7 +141,7 @@ impl Driver {
     /// Asks whoever serves at the same place now: another driver as far as answers go, that is asked anew for everything.
     pub async fn asked_anew(&self) -> Result<(Self, NodeInfo, NodeCapabilities), CallError> {
         let Inner { name, endpoint, limits, observer, .. } = &*self.0;
-        let driver = Self::observed(name.clone(), endpoint.clone(), *limits, observer.clone());
+        let driver = Self::expected(name.clone(), endpoint.clone(), *limits, observer.clone());
         let info = driver.node_info().await?;
         let capabilities = driver.node_capabilities().await?;
         Ok((driver, info, capabilities))

@@ -1,5 +1,9 @@
 //! One kept connection to a socket: made when it is first needed, made anew when it has died, silent when idle (I-8).
 //!
+//! Whoever is at the other end of a driver's socket is asked for its name before anything else is sent, unless it has just
+//! introduced itself: another driver may have taken the place of the one that was there, and would say yes to much
+//! (`DeleteVolume` of what it does not know).
+//!
 //! Tells for certain whether a request can have left, which a general HTTP client does not: so much depends on it.
 
 use std::ffi::OsStr;
@@ -14,13 +18,21 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
-use hyper::{Request, Response};
+use hyper::http::uri::PathAndQuery;
+use hyper::{Request, Response, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tonic::body::Body;
+use tonic::client::Grpc;
+use tonic::codegen::Service;
+use tonic_prost::ProstCodec;
+
+use crate::client::GET_PLUGIN_INFO;
+use crate::proto::csi::{GetPluginInfoRequest, GetPluginInfoResponse};
+use crate::text::{self, Secrets};
 
 /// The longest path that fits into the address of a socket.
 const ADDRESS_BYTES_MAX: usize = 107;
@@ -37,9 +49,20 @@ pub(crate) enum Target {
     File(Arc<OwnedFd>),
 }
 
+/// Whether whoever is at the other end of a new connection is asked for its name.
+pub(crate) enum Asks {
+    /// No: it is to introduce itself.
+    Never,
+    /// It must be this driver. On the first connection it has just introduced itself, and is not asked.
+    AgainFor(Arc<str>),
+    /// It must be this driver.
+    AlwaysFor(Arc<str>),
+}
+
 /// A connection, or the way to one.
 pub(crate) struct Connection {
     target: Target,
+    asks: Asks,
     connect_max: Duration,
     kept: Mutex<Kept>,
     /// Held by the one who connects; the others wait, and use what it has made.
@@ -52,6 +75,8 @@ pub(crate) struct Connection {
 struct Kept {
     link: Option<Link>,
     made: u64,
+    /// Why nothing was sent to whoever was there last, if it is not the driver.
+    refused: Option<String>,
 }
 
 /// A connection that was made.
@@ -61,6 +86,20 @@ struct Link {
     sender: SendRequest<Body>,
     /// Whoever reads and writes owns it; when that ends, it is closed.
     socket: Weak<UnixStream>,
+}
+
+/// Why a request was not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Broken {
+    pub(crate) message: String,
+    /// Somebody is there, and is not who it should be.
+    pub(crate) stranger: bool,
+}
+
+impl Broken {
+    fn new(message: String) -> Self {
+        Self { message, stranger: false }
+    }
 }
 
 /// How far a request has got.
@@ -73,10 +112,10 @@ pub(crate) enum Stage {
 }
 
 impl Connection {
-    pub(crate) fn new(target: Target, connect_max: Duration) -> Self {
+    pub(crate) fn new(target: Target, asks: Asks, connect_max: Duration) -> Self {
         let kept = Mutex::default();
         let ended = tokio::sync::watch::Sender::new(0);
-        Self { target, connect_max, kept, connecting: tokio::sync::Mutex::default(), ended }
+        Self { target, asks, connect_max, kept, connecting: tokio::sync::Mutex::default(), ended }
     }
 
     /// Sends a request and waits for the beginning of its answer. `stage` is told of each change before it takes effect, so
@@ -86,7 +125,7 @@ impl Connection {
         &self,
         mut request: Request<Body>,
         stage: impl Fn(Stage),
-    ) -> Result<Response<Incoming>, String> {
+    ) -> Result<Response<Incoming>, Broken> {
         let mut tries_left = 2;
         loop {
             let mut link = self.link().await?;
@@ -100,14 +139,14 @@ impl Connection {
                         Some(back) => {
                             stage(Stage::NotSent);
                             if tries_left == 0 {
-                                return Err(format!(
-                                    "the connection closes as soon as it is made: {}",
-                                    chain(error.error())
-                                ));
+                                let why = chain(error.error());
+                                return Err(Broken::new(format!("the connection closes as soon as it is made: {why}")));
                             }
                             request = back;
                         }
-                        None => return Err(format!("the connection was lost: {}", chain(error.error()))),
+                        None => {
+                            return Err(Broken::new(format!("the connection was lost: {}", chain(error.error()))));
+                        }
                     }
                 }
             }
@@ -126,6 +165,11 @@ impl Connection {
         let _ = ended.wait_for(|it| *it > 0).await;
     }
 
+    /// Why nothing was sent to whoever was there last, if it is not the driver.
+    pub(crate) fn refused(&self) -> Option<String> {
+        self.kept().refused.clone()
+    }
+
     /// No new request goes to the connection with this number. Those under way go on.
     pub(crate) fn give_up(&self, number: u64) {
         let mut kept = self.kept();
@@ -134,7 +178,7 @@ impl Connection {
         }
     }
 
-    async fn link(&self) -> Result<Link, String> {
+    async fn link(&self) -> Result<Link, Broken> {
         if let Some(link) = self.live() {
             return Ok(link);
         }
@@ -142,13 +186,17 @@ impl Connection {
         if let Some(link) = self.live() {
             return Ok(link);
         }
-        let (sender, socket) = match tokio::time::timeout(self.connect_max, self.connect()).await {
-            Ok(connected) => connected.map_err(|error| format!("{} does not take calls: {error}", self.place()))?,
-            Err(_) => {
-                return Err(format!("{} does not take calls: no connection in {:?}", self.place(), self.connect_max));
-            }
+        let connected = match tokio::time::timeout(self.connect_max, self.connect_to_driver()).await {
+            Ok(connected) => connected,
+            Err(_) => Err(Broken::new(format!("no connection in {:?}", self.connect_max))),
         };
+        let connected = connected.map_err(|broken| match broken.stranger {
+            true => broken,
+            false => Broken::new(format!("{} does not take calls: {}", self.place(), broken.message)),
+        });
         let mut kept = self.kept();
+        kept.refused = connected.as_ref().err().filter(|it| it.stranger).map(|it| it.message.clone());
+        let (sender, socket) = connected?;
         kept.made += 1;
         let link = Link { number: kept.made, sender, socket };
         kept.link = Some(link.clone());
@@ -164,6 +212,23 @@ impl Connection {
             kept.link = None;
         }
         kept.link.clone()
+    }
+
+    /// Connects, and asks whoever is there who it is, where that is to be asked.
+    async fn connect_to_driver(&self) -> Result<(SendRequest<Body>, Weak<UnixStream>), Broken> {
+        let (sender, socket) = self.connect().await.map_err(|error| Broken::new(error.to_string()))?;
+        let driver = match &self.asks {
+            Asks::Never => return Ok((sender, socket)),
+            Asks::AgainFor(_) if self.kept().made == 0 => return Ok((sender, socket)),
+            Asks::AgainFor(driver) | Asks::AlwaysFor(driver) => driver,
+        };
+        let name = name_of(sender.clone()).await.map_err(Broken::new)?;
+        if name == **driver {
+            return Ok((sender, socket));
+        }
+        let (place, name) = (self.place(), text::shown(&name, &Secrets::default()));
+        let message = format!("{place} is served by driver {name:?}, and not by {driver}: nothing is sent to it");
+        Err(Broken { message, stranger: true })
     }
 
     async fn connect(&self) -> io::Result<(SendRequest<Body>, Weak<UnixStream>)> {
@@ -199,6 +264,33 @@ impl Connection {
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who is at the other end of a connection that was made just now.
+async fn name_of(sender: SendRequest<Body>) -> Result<String, String> {
+    let mut grpc = Grpc::with_origin(Alone(sender), Uri::from_static("http://localhost"));
+    let (request, path) =
+        (tonic::Request::new(GetPluginInfoRequest::default()), PathAndQuery::from_static(GET_PLUGIN_INFO));
+    let codec = ProstCodec::<GetPluginInfoRequest, GetPluginInfoResponse>::default();
+    let answer = grpc.unary(request, path, codec).await;
+    answer.map(|it| it.into_inner().name).map_err(|status| format!("it does not say who it is: {status}"))
+}
+
+/// Makes calls on one connection and no other.
+struct Alone(SendRequest<Body>);
+
+impl Service<Request<Body>> for Alone {
+    type Response = Response<Incoming>;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Incoming>, hyper::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.0.send_request(request))
     }
 }
 

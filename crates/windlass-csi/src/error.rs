@@ -18,7 +18,8 @@ pub struct CallError {
     pub end: End,
     /// The driver's words or ours: at most one KiB, on one line, without the secrets of the request (I-12).
     pub message: String,
-    /// Whether the driver's answer was nonsense: an answer that cannot be read, is too large, or says what cannot be.
+    /// Whether the driver's answer was nonsense: an answer that cannot be read, is too large, or says what cannot be; or
+    /// whether another driver serves at its socket.
     pub lied: bool,
 }
 

@@ -28,6 +28,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -50,6 +51,10 @@ use scrape::Scrape;
 
 /// Why it is not known what was on disk, as a word and for people.
 const NOT_SYNCED: (&str, &str) = ("DiskNotRead", "The disk has not been read to the end.");
+/// How long a look at a pod's volumes may hold up an answer about the pod.
+const LOOK_MAX: Duration = Duration::from_millis(500);
+/// Whether what is below the root can be reached by its path.
+const ROOT_REACHABLE: &str = "RootReachable";
 
 /// Whether it is known what the manifests say, why it is as it is in a word, and for people.
 fn completeness(summary: &Summary) -> (bool, &'static str, String) {
@@ -120,6 +125,7 @@ impl Recorder {
     /// Of a node of which nothing is known yet.
     pub fn new(about: &About) -> Self {
         let record = Record { journal: Arc::new(Journal::new()), transitions: Transitions::new(about.started) };
+        record.transitions.note(ROOT_REACHABLE, true);
         Self { record: Arc::new(record), root: about.root.clone(), titles: HashMap::new() }
     }
 
@@ -157,6 +163,9 @@ impl Recorder {
             Change::Damaged { text } => journal.found(&self.root.display().to_string(), text),
             Change::Synced => {
                 self.record.transitions.note("Synced", true);
+            }
+            Change::RootCovered { text } => {
+                self.record.transitions.note(ROOT_REACHABLE, text.is_none());
             }
             Change::Volume { .. }
             | Change::PodMounted(_)
@@ -266,6 +275,10 @@ impl NodeBackend {
             true => condition("Synced", true, "DiskRead", "What was on disk at the start is known."),
             false => condition("Synced", false, NOT_SYNCED.0, NOT_SYNCED.1),
         }];
+        conditions.push(match self.node.root_cover() {
+            None => condition(ROOT_REACHABLE, true, "Reachable", "The root directory can be reached by its path."),
+            Some(cover) => condition(ROOT_REACHABLE, false, "Covered", &cover),
+        });
         if let Some(((is_complete, reason, message), problems, _)) = &summary {
             conditions.push(condition("SourceComplete", *is_complete, reason, message));
             conditions.push(match problems.iter().filter(|it| it.severity == Severity::Error).count() {
@@ -334,7 +347,15 @@ impl Backend for NodeBackend {
     async fn pods(&self, which: Pods<'_>) -> Result<Vec<view::Pod>, Status> {
         Ok(match which {
             Pods::All => self.node.show_pods().await?,
-            Pods::Named { namespace, name } => self.node.show_pods_named(namespace, name).await?,
+            Pods::Named { namespace, name } => {
+                let pods = self.node.show_pods_named(namespace, name).await?;
+                // No event tells that a directory was moved or replaced, so whoever asks about one pod has it looked at; a
+                // file system that hangs holds up no answer (I-6).
+                for pod in &pods {
+                    let _ = tokio::time::timeout(LOOK_MAX, self.node.volumes(&uid(pod))).await;
+                }
+                self.node.show_pods_named(namespace, name).await?
+            }
             Pods::Uids(uids) => {
                 let uids = uids.iter().map(|it| it.as_str().into()).collect();
                 self.node.show_each(uids).await?.into_iter().flatten().collect()

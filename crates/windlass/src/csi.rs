@@ -104,8 +104,10 @@ pub struct Registered {
     pub info: NodeInfo,
     /// Since when.
     pub since: SystemTime,
-    /// Since when nobody takes calls at its socket, if that is so.
+    /// Since when nobody takes calls at its socket, or nobody to whom any may be sent, if that is so.
     pub unreachable: Option<SystemTime>,
+    /// Why nothing is sent to whoever serves at its socket, if that is another driver.
+    pub refused: Option<Arc<str>>,
 }
 
 /// What became of a driver.
@@ -122,9 +124,10 @@ pub(crate) enum News {
         capabilities: NodeCapabilities,
         topology: BTreeMap<String, String>,
     },
-    /// Nobody takes calls at its socket any more.
+    /// Nobody takes calls at its socket any more; or another driver does, to which nothing is sent.
     Unreachable {
         name: Arc<str>,
+        refused: Option<Arc<str>>,
     },
     Unregistered {
         name: Arc<str>,
@@ -162,7 +165,7 @@ impl Drivers {
     /// Whoever serves there now is asked anew what it can do.
     fn meet_controller(&self, name: &str) {
         if let Some(endpoint) = self.settings.drivers.get(name).and_then(|it| it.controller.as_ref()) {
-            let driver = Driver::observed(name, endpoint, Limits::default(), self.observer.clone());
+            let driver = Driver::expected(name, endpoint, Limits::default(), self.observer.clone());
             self.controllers.write().unwrap_or_else(PoisonError::into_inner).insert(name.into(), driver);
         }
     }
@@ -222,8 +225,8 @@ impl Drivers {
                 let name: Arc<str> = driver.name().into();
                 self.meet_controller(&name);
                 let (since, topology) = (SystemTime::now(), info.topology.clone());
-                registered
-                    .insert(name.to_string(), Registered { driver, capabilities, info, since, unreachable: None });
+                let entry = Registered { driver, capabilities, info, since, unreachable: None, refused: None };
+                registered.insert(name.to_string(), entry);
                 News::Registered { name, capabilities, topology }
             }
             registration::News::Unregistered { name, socket } => {
@@ -282,18 +285,22 @@ impl Drivers {
             // A driver may close what it does not need; then the next operation asks it anew.
             let is_there = UnixStream::connect(driver.endpoint()).await.is_ok();
             if let Some(drivers) = drivers.upgrade().filter(|_| !is_there) {
-                drivers.is_unreachable(&name);
+                drivers.is_unreachable(&name, None);
             }
         });
         watch.abort_handle()
     }
 
-    fn is_unreachable(&self, name: &Arc<str>) {
+    fn is_unreachable(&self, name: &Arc<str>, refused: Option<Arc<str>>) {
         let mut registered = self.registered.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(entry) = registered.get_mut(&**name).filter(|it| it.unreachable.is_none()) else { return };
-        entry.unreachable = Some(SystemTime::now());
+        let Some(entry) = registered.get_mut(&**name) else { return };
+        if entry.unreachable.is_some() && entry.refused == refused {
+            return;
+        }
+        entry.unreachable.get_or_insert_with(SystemTime::now);
+        entry.refused = refused.clone();
         drop(registered);
-        self.tell(News::Unreachable { name: name.clone() });
+        self.tell(News::Unreachable { name: name.clone(), refused });
     }
 
     /// Asks a driver anew what it can do, if it is not the process any more that was asked before: to be done before it is
@@ -320,7 +327,7 @@ impl Drivers {
             Ok(asked) => asked,
             Err(error) => {
                 if error.end == End::NotSent {
-                    self.is_unreachable(name);
+                    self.is_unreachable(name, error.lied.then(|| error.message.into()));
                 }
                 return Refreshed::Same;
             }
@@ -332,7 +339,8 @@ impl Drivers {
             return Refreshed::Same;
         };
         let topology = info.topology.clone();
-        *entry = Registered { driver: driver.clone(), capabilities, info, since: before.since, unreachable: None };
+        let (driver_now, since) = (driver.clone(), before.since);
+        *entry = Registered { driver: driver_now, capabilities, info, since, unreachable: None, refused: None };
         drop(registered);
         self.meet_controller(name);
         if let Some(calls) = &self.calls {
@@ -374,6 +382,14 @@ impl Drivers {
             let text = format!("nothing is set for driver {name} that says where its controller service is");
             Failure::refused(Cause::Driver, text)
         })
+    }
+
+    /// Why nothing is sent to those who serve at a driver's sockets, where that is another driver.
+    pub(crate) fn refused(&self, name: &str) -> Vec<String> {
+        let node = self.get(name).ok().and_then(|it| Some(it.refused?.to_string()));
+        let controller = self.controllers.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let controller = controller.and_then(|it| it.refused()).filter(|it| node.as_ref() != Some(it));
+        node.into_iter().chain(controller).collect()
     }
 
     /// What is set for some drivers.

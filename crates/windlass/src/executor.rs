@@ -19,7 +19,12 @@ use windlass_core::{
     operation::{Action, Cause, Obstacle, Outcome, Proof, Trouble},
     spec::{self, VolumeSpec},
 };
-use windlass_linux::{holders, name::Name, ownership, remove, table::MountId};
+use windlass_linux::{
+    holders,
+    name::Name,
+    ownership, remove,
+    table::{Mount, MountId},
+};
 
 use crate::{
     catalogue::{Content, VolumeType, driver_of},
@@ -133,6 +138,9 @@ impl Executor {
     /// Runs one operation to its end.
     pub(crate) async fn run(&self, job: &Job) -> Ended {
         let operation = &job.operation;
+        if let Some(cover) = self.cover() {
+            return Ended::failed(plugin::covered(&self.scene, &cover).nothing_left());
+        }
         if let Err(failure) = self.refresh_driver(operation).await {
             return Ended::failed(failure);
         }
@@ -141,6 +149,12 @@ impl Executor {
             Err(failure) => Err(failure),
         };
         flown.unwrap_or_else(|failure| Ended { obstacles: self.obstacles(operation), ..Ended::failed(failure) })
+    }
+
+    /// What lies over the root, so that what is below it cannot be reached by its path.
+    pub(crate) fn cover(&self) -> Option<Arc<Mount>> {
+        let layout = &self.scene.layout;
+        layout.cover(&self.scene.watch.table(), layout.path())
     }
 
     /// A driver that was started again is asked what it can do before it is called. If that is something else than before,
@@ -245,7 +259,7 @@ impl Executor {
         }
         let was_proven = matches!(before?.state, State::Proven { .. });
         let is_lost = match (&earlier.what, &made.what) {
-            // A directory that somebody put back with its content is another one, and nothing is lost.
+            // After a reboot a directory that somebody put back with its content is another one, and nothing is lost.
             (What::Directory, What::Directory) => earlier.proof.root != made.proof.root && is_empty(&made.path),
             // What was in memory ends with the boot, and so do the containers that had it.
             _ => *boot == self.boot && !earlier.proof.holds_for(&made.proof),
@@ -275,7 +289,14 @@ impl Executor {
 
     /// Is what was made the thing that is there (I-4)? A plugin's word is not enough.
     fn check(&self, made: &Made) -> Result<(), Failure> {
-        let What::Mount(path) = &made.what else { return Ok(()) };
+        let path = match &made.what {
+            What::Mount(path) => path,
+            What::Directory => {
+                let cover = self.scene.layout.cover(&self.scene.watch.table(), &made.path);
+                return cover.map_or(Ok(()), |it| Err(plugin::foreign(&it)));
+            }
+            What::Host => return Ok(()),
+        };
         match plugin::mounted(&self.scene.watch, path)? {
             Some(mount) if made.proof.holds_for(&plugin::mount_proof(&mount)) => Ok(()),
             Some(_) | None => {
@@ -294,8 +315,13 @@ impl Executor {
                 if let Some(mount) = plugin::mounted(&self.scene.watch, &made.path)? {
                     return Ok(Some(plugin::mount_proof(&mount)));
                 }
-                let Ok(below) = made.path.strip_prefix(self.scene.layout.path()) else { return Ok(None) };
-                match self.scene.layout.find(below) {
+                let layout = &self.scene.layout;
+                let Ok(below) = made.path.strip_prefix(layout.path()) else { return Ok(None) };
+                // It is found from the root that is held open; whoever is handed its path comes from elsewhere.
+                if layout.cover(&self.scene.watch.table(), &made.path).is_some() {
+                    return Ok(None);
+                }
+                match layout.find(below) {
                     Ok(Some(place)) => Ok(Some(plugin::directory_proof(&place)?)),
                     Ok(None) => Ok(None),
                     // Something else is there, or was put over it just now.

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use rustix::fs::Mode;
+use rustix::{fs::Mode, io::Errno};
 use windlass_core::{
     ids::PodUid,
     spec::{self, VolumeSpec},
@@ -17,6 +17,7 @@ use windlass_linux::{
     name::{self, Name, Relative},
     remove::{self, Aside},
     safe_path::{self, Mounts, Place},
+    table::{self, MountId},
 };
 
 use crate::catalogue::VolumeType;
@@ -37,6 +38,8 @@ const PODS: &str = "pods";
 #[derive(Clone, Debug)]
 pub struct Layout {
     root: Arc<Place>,
+    /// The mount that the root lies in: whoever looks the root up by its path should end there.
+    mount: MountId,
     aside: Arc<OnceLock<Aside>>,
 }
 
@@ -49,6 +52,18 @@ pub enum Error {
     /// A directory could not be made or opened.
     #[error(transparent)]
     Reach(#[from] safe_path::Error),
+    /// A directory that must lie in the root's file system is a mount.
+    #[error(
+        "{} is a mount of its own, which is not supported: unmount it, or mount the whole root directory there instead",
+        path.display()
+    )]
+    MountOfItsOwn {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The kernel does not tell where a directory is mounted.
+    #[error(transparent)]
+    Mount(#[from] table::Error),
 }
 
 impl Layout {
@@ -59,14 +74,26 @@ impl Layout {
         let path = std::fs::canonicalize(root.path()).unwrap_or_else(|_| root.path().into());
         let root = Place::of(root.into(), path);
         for directory in [PODS, "plugins"] {
-            root.make_directory(&Name::new("directory", directory)?, PRIVATE, Mounts::Refuse)?;
+            let made = root.make_directory(&Name::new("directory", directory)?, PRIVATE, Mounts::Refuse);
+            made.map_err(|error| match error.errno() {
+                Errno::XDEV => Error::MountOfItsOwn { path: root.path().join(directory) },
+                _ => error.into(),
+            })?;
         }
-        Ok(Self { root: Arc::new(root), aside: Arc::default() })
+        let mount = table::identify(&root)?;
+        Ok(Self { root: Arc::new(root), mount, aside: Arc::default() })
     }
 
     /// The root.
     pub fn root(&self) -> &Place {
         &self.root
+    }
+
+    /// What lies over a path below the root, or over the root itself, so that the path leads into another file system than
+    /// the one that is held open. The path itself is none of a volume's own mounts.
+    pub fn cover(&self, table: &table::Table, path: &Path) -> Option<Arc<table::Mount>> {
+        // In a changed root (`chroot`) the mount that all lies in need not be in the table.
+        table.containing(path).filter(|it| it.id != self.mount).cloned()
     }
 
     /// The root's path.

@@ -242,8 +242,8 @@ impl Metrics {
                 };
                 self.driver_calls.get_or_create(&labels).observe(called.took.as_secs_f64());
             }
-            Observed::OwnershipApplied { spec, migrated, done, took } => {
-                let plugin = Plugin { name: spec.plugin.clone(), driver: spec.driver.clone() };
+            Observed::OwnershipApplied { plugin, driver, migrated, done, took } => {
+                let plugin = Plugin { name: plugin.clone(), driver: driver.cloned() };
                 self.storage_operation(plugin, "volume_apply_access_control", done, migrated, took);
             }
             Observed::Measured { source, took } => {

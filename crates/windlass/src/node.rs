@@ -20,7 +20,6 @@ use windlass_core::{
     event::{Goal, Place},
     ids::{DriverName, OuterName, PodUid, SourceName, VolumeId, WaiterId},
     snapshot::Snapshot,
-    tally::Tally,
 };
 use windlass_linux::{
     name::Name,
@@ -37,7 +36,7 @@ use crate::{
     measuring::{self, Asked, Questions},
     memory::Object,
     objects::{Kind, Reference},
-    plugin::{Made, Want},
+    plugin::{self, Made, Want},
     source::{Said, Source},
     view,
 };
@@ -63,7 +62,9 @@ pub use windlass_core::{
     reason::{Code, Reason, Urgency, WaitsOn},
     snapshot::SourceView,
     spec::Mode,
+    tally::{OfType, Tally},
 };
+pub use windlass_csi::Called;
 pub use windlass_linux::{
     abilities::{Abilities, Ability},
     name::Error as NameError,
@@ -277,10 +278,12 @@ pub enum Change {
         /// Its name.
         name: Arc<str>,
     },
-    /// Nobody takes calls any more at the socket of a CSI driver that is registered.
+    /// Nobody takes calls any more at the socket of a CSI driver that is registered, or nobody to whom any may be sent.
     DriverUnreachable {
         /// Its name.
         name: Arc<str>,
+        /// Why nothing is sent to whoever serves there, if that is another driver.
+        refused: Option<Arc<str>>,
     },
     /// A CSI driver could not be registered, or something that is none is where drivers register. It is tried again.
     DriverRefused {
@@ -351,6 +354,11 @@ pub enum Change {
     Damaged {
         /// What is wrong.
         text: Arc<str>,
+    },
+    /// Something was mounted over the root directory, or above it, and covers all that is there; or that is over.
+    RootCovered {
+        /// What covers it; `None` if nothing does any more.
+        text: Option<Arc<str>>,
     },
     /// The disk could not be read. It is tried again; until then nothing is taken away.
     DiskUnreadable {
@@ -859,6 +867,11 @@ impl Node {
     /// ([`Report::Stored`]).
     pub fn in_use_reported(&self, version: u64) {
         self.send(Message::InUseReported(version));
+    }
+
+    /// What covers the root directory, so that nothing below it can be reached by its path; `None` if nothing does.
+    pub fn root_cover(&self) -> Option<String> {
+        self.0.executor.cover().map(|it| plugin::covered(&self.0.executor.scene, &it).text)
     }
 
     /// What this kernel can do for it.

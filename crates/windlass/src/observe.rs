@@ -21,8 +21,10 @@ pub enum Observed<'a> {
     DriverCalled(&'a Called<'a>),
     /// A volume was given to a pod's group, or could not be.
     OwnershipApplied {
-        /// The volume.
-        spec: &'a spec::VolumeSpec,
+        /// The volume's type.
+        plugin: &'a PluginName,
+        /// The volume's CSI driver, if it has one.
+        driver: Option<&'a DriverName>,
         /// It was described as an in-tree volume.
         migrated: bool,
         /// Whether it went well.

@@ -533,6 +533,16 @@ pub(crate) fn foreign(mount: &table::Mount) -> Failure {
     Failure::in_the_way(text)
 }
 
+/// The root cannot be reached by its path, which is all that containers and drivers have of it.
+pub(crate) fn covered(scene: &Scene, cover: &table::Mount) -> Failure {
+    let (root, point) = (scene.layout.path().display(), cover.mount_point.display());
+    let (kind, source) = (cover.kind.display(), cover.source.display());
+    Failure::in_the_way(format!(
+        "{kind} {source} is mounted at {point} and covers {root}: what windlass has there cannot be reached by its path, so \
+         nothing is handed out, made or taken away until that is unmounted"
+    ))
+}
+
 /// The path of a slot as people and the mount table call it.
 pub(crate) fn absolute(scene: &Scene, below: &Path) -> PathBuf {
     // Of the right length from the start, so that it need not grow.

@@ -15,9 +15,12 @@ pub struct DriverStatus {
     /// Since when it is registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Since when nobody takes calls at its socket, if that is so.
+    /// Since when nobody takes calls at its socket, or nobody to whom any may be sent, if that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable_since: Option<Timestamp>,
+    /// Why nothing is sent to those who serve at its sockets, where that is another driver.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
     /// The socket on which it serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,

@@ -71,13 +71,11 @@ fn describe_driver(driver: &view::Driver, volumes: &[view::Volume], style: Style
         (false, _) => "no: start the driver; its volumes are tried as soon as it registers".into(),
     };
     let unreachable = status.unreachable_since.map(|since| {
-        let time = age(since, style.now);
-        (
-            "Unreachable",
-            format!(
-                "for {time}: nobody takes calls at its socket; look at the driver, which is asked anew when it is back"
-            ),
-        )
+        let (time, who) =
+            (age(since, style.now), if status.refused.is_empty() { "nobody takes" } else { "it takes no" });
+        let text =
+            format!("for {time}: {who} calls at its socket; look at the driver, which is asked anew when it is back");
+        ("Unreachable", text)
     });
     let number = |it: Option<u64>| it.map(|it| it.to_string());
     let settings = status.settings.clone().unwrap_or_default();
@@ -91,6 +89,7 @@ fn describe_driver(driver: &view::Driver, volumes: &[view::Volume], style: Style
         ("Volume Limit", some(number(status.volumes_max).as_deref())),
     ];
     shown.extend(unreachable);
+    shown.extend(status.refused.iter().map(|it| ("Other Driver", plain(it))));
     // Of most drivers nothing is set: they are called like all others.
     shown.extend(timeout.map(|it| ("Timeout", it)));
     shown.extend(number(settings.calls_at_once).map(|it| ("Calls At Once", it)));

@@ -11,6 +11,14 @@ use crate::{
 };
 
 pub(crate) async fn run(command: &Retry, socket: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let claim = |it: &&String| ["claim/", "claims/", "pvc/"].iter().any(|kind| it.starts_with(kind));
+    if let Some(named) = command.pods.iter().find(claim) {
+        anyhow::bail!(
+            "{} is a claim: what waits for its next try is tried with a pod that uses it (windlass retry POD), or with \
+             everything else (windlass retry --all)",
+            plain(named)
+        );
+    }
     let client = client::connect(socket);
     let paths = match command.all {
         true => vec![client::retry(None, None)],

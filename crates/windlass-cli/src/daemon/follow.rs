@@ -166,9 +166,14 @@ impl Follower {
                 tracing::warn!(driver = &*name, "the driver is gone; what it has mounted stays");
             }
             Change::DriverBack { name } => tracing::info!(driver = &*name, "the driver was started again"),
-            Change::DriverUnreachable { name } => {
+            Change::DriverUnreachable { name, refused: Some(text) } => {
+                tracing::warn!(driver = &*name, "another driver is in the driver's place: {}", plain(&text));
+            }
+            Change::DriverUnreachable { name, refused: None } => {
                 tracing::warn!(driver = &*name, "nobody takes calls at the driver's socket any more");
             }
+            Change::RootCovered { text: Some(text) } => tracing::warn!("the root is covered: {}", plain(&text)),
+            Change::RootCovered { text: None } => tracing::info!("nothing covers the root any more"),
             Change::DriverRefused { text } => tracing::warn!("a driver could not be registered: {}", plain(&text)),
             Change::ClaimChanged { .. } => {}
             Change::TookOver { process, places: 0 } => {

@@ -260,6 +260,7 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
     };
     let driver = DriverStatus {
         unreachable_since: Some(now),
+        refused: vec!["/run/driver/csi.sock is served by another".into()],
         registered: true,
         since: Some(now),
         endpoint: Some("/run/driver/csi.sock".into()),

@@ -149,6 +149,7 @@ pub(crate) fn driver() -> Driver {
     };
     let status = DriverStatus {
         unreachable_since: None,
+        refused: Vec::new(),
         registered: true,
         since: Some(two_days_ago()),
         endpoint: Some("/run/disks/csi.sock".into()),
@@ -168,6 +169,7 @@ pub(crate) fn driver() -> Driver {
 pub(crate) fn missing_driver() -> Driver {
     let status = DriverStatus {
         unreachable_since: None,
+        refused: Vec::new(),
         registered: false,
         since: None,
         endpoint: None,

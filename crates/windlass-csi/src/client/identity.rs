@@ -6,7 +6,7 @@ use super::Driver;
 use crate::proto::csi;
 use crate::{CallError, PluginCapabilities, check_name};
 
-const GET_PLUGIN_INFO: &str = "/csi.v1.Identity/GetPluginInfo";
+pub(crate) const GET_PLUGIN_INFO: &str = "/csi.v1.Identity/GetPluginInfo";
 const GET_PLUGIN_CAPABILITIES: &str = "/csi.v1.Identity/GetPluginCapabilities";
 const PROBE: &str = "/csi.v1.Identity/Probe";
 

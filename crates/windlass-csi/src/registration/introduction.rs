@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::socket::File;
 use super::{Settings, version};
 use crate::call::{self, Failure};
-use crate::connection::{Connection, Target};
+use crate::connection::{Asks, Connection, Target};
 use crate::proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
 use crate::text::{self, Secrets};
 use crate::{Driver, End, NodeCapabilities, NodeInfo, check_name};
@@ -103,7 +103,8 @@ pub(super) async fn introduce(
 /// Asks once: who it is, and, at the driver's own socket, what it says of this node and what it can do. It counts when the
 /// plugin has heard that it does (C-7).
 async fn once(socket: &Path, file: &File, settings: &Settings) -> Result<Introduced, Refusal> {
-    let connection = Arc::new(Connection::new(Target::File(file.descriptor.clone()), settings.limits.connect));
+    let connection =
+        Arc::new(Connection::new(Target::File(file.descriptor.clone()), Asks::Never, settings.limits.connect));
     let bytes_max = settings.limits.message_bytes;
     let plugin: PluginInfo = call::unary(&connection, GET_INFO, InfoRequest::default(), GET_INFO_MAX, bytes_max)
         .await

@@ -244,7 +244,7 @@ fn start(path: &Path) -> io::Result<(AsyncFd<OwnedFd>, i32)> {
     Ok((AsyncFd::with_interest(inotify, Interest::READABLE)?, above))
 }
 
-fn unwatchable(error: &io::Error) -> String {
+pub(super) fn unwatchable(error: &io::Error) -> String {
     match error.kind() {
         // inotify_add_watch(2): the user limit on the total number of watches was reached.
         io::ErrorKind::StorageFull => {

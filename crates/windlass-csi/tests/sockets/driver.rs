@@ -41,7 +41,8 @@ impl Deref for Answers {
 impl Answers {
     pub(crate) fn new() -> Arc<Self> {
         let node = csi::NodeGetInfoResponse { node_id: "node-1".into(), ..Default::default() };
-        Arc::new(Self { node: Mutex::new(node), ..Self::default() })
+        let plugin = csi::GetPluginInfoResponse { name: "disks.example.com".into(), ..Default::default() };
+        Arc::new(Self { node: Mutex::new(node), plugin: Mutex::new(plugin), ..Self::default() })
     }
 
     pub(crate) fn routes(self: &Arc<Self>) -> Routes {

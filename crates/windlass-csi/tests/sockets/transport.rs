@@ -76,11 +76,40 @@ async fn a_driver_that_was_restarted_between_calls_is_called_as_if_nothing_had_b
     let mut it = serve();
     for round in 1..=20 {
         it.driver.stage(stage(), LONG).await.unwrap();
-        assert_eq!(it.script.effects().len(), round);
+        assert_eq!(it.script.effects().iter().filter(|it| **it == "NodeStageVolume").count(), round);
         let path = it.server.path.clone();
         drop(it.server);
         it.server = Server::start(path, it.script.routes());
     }
+}
+
+/// Also where it is not noticed in between: the one that was called before is gone, and its connection with it.
+#[tokio::test]
+async fn another_driver_at_the_same_path_is_sent_nothing_but_the_question_who_it_is() {
+    let mut it = serve();
+    it.driver.stage(stage(), LONG).await.unwrap();
+    let path = it.server.path.clone();
+    drop(it.server);
+    let other = Answers::new();
+    other.plugin.lock().unwrap().name = "other.example.com".into();
+    it.server = Server::start(path, other.routes());
+    let error = it.driver.stage(stage(), LONG).await.unwrap_err();
+    assert_eq!((error.code, error.end, error.lied), (Code::Unavailable, End::NotSent, true), "{error}");
+    assert!(error.message.contains("is served by driver \"other.example.com\""), "{error}");
+    assert_eq!(it.driver.refused(), Some(error.message));
+    assert_eq!(other.calls(), ["GetPluginInfo"]);
+    other.plugin.lock().unwrap().name = "disks.example.com".into();
+    it.driver.stage(stage(), LONG).await.unwrap();
+    assert_eq!(it.driver.refused(), None);
+}
+
+#[tokio::test]
+async fn a_driver_that_is_only_expected_is_asked_who_it_is_before_anything_else() {
+    let it = serve();
+    let expected = Driver::expected("disks.example.com", it.server.path.clone(), Limits::default(), Default::default());
+    expected.stage(stage(), LONG).await.unwrap();
+    expected.stage(stage(), LONG).await.unwrap();
+    assert_eq!(it.script.calls(), ["GetPluginInfo", "NodeStageVolume", "NodeStageVolume"]);
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ fn take(touched: &mut Touched, change: Change) {
             touched.volumes.insert(volume.to_string());
             touched.shared_volumes.insert(volume.to_string());
         }
-        Change::Driver { name, .. } | Change::DriverBack { name } | Change::DriverUnreachable { name } => {
+        Change::Driver { name, .. } | Change::DriverBack { name } | Change::DriverUnreachable { name, .. } => {
             touched.drivers.insert(name.to_string());
         }
         Change::ClaimChanged { claim } => {
@@ -58,6 +58,7 @@ fn take(touched: &mut Touched, change: Change) {
         | Change::OperationEnded(_)
         | Change::Oddity { .. }
         | Change::Damaged { .. }
+        | Change::RootCovered { .. }
         | Change::DiskUnreadable { .. } => {}
     }
 }

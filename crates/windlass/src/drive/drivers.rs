@@ -41,8 +41,8 @@ impl Drive {
                 self.tell(Event::DriverUnregistered(DriverName::from(&*name)));
                 self.outside.say(Change::Driver { name, registered: false });
             }
-            News::Unreachable { name } => {
-                self.outside.say(Change::DriverUnreachable { name });
+            News::Unreachable { name, refused } => {
+                self.outside.say(Change::DriverUnreachable { name, refused });
             }
             News::Refused { text } => {
                 self.outside.say(Change::DriverRefused { text });

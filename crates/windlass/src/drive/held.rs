@@ -1,7 +1,8 @@
 //! What is made, by where it is wanted and by its path. Of a path there is one copy, for there are many.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
+    ops::Bound,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
@@ -14,8 +15,9 @@ use crate::plugin::{Made, What};
 #[derive(Default)]
 pub(super) struct Held {
     entries: HashMap<Place, Box<Entry>>,
-    /// The places whose paths must not be mounted over, or are mounts themselves.
-    watched: HashMap<Arc<Path>, Place>,
+    /// The places whose paths must not be mounted over, or are mounts themselves. In order, so that all below a path lie
+    /// together.
+    watched: BTreeMap<Arc<Path>, Place>,
 }
 
 /// As [`Made`].
@@ -73,9 +75,10 @@ impl Held {
         }
     }
 
-    /// The place that a mount at this path is about.
-    pub(super) fn at(&self, path: &Path) -> Option<&Place> {
-        self.watched.get(path)
+    /// The places that a mount at this path is about: the one at the path, and all that it covers.
+    pub(super) fn at_or_below<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a Place> {
+        let from = self.watched.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
+        from.take_while(move |(it, _)| it.starts_with(path)).map(|(_, place)| place)
     }
 
     pub(super) fn insert(&mut self, place: Place, made: &Made) {
@@ -144,10 +147,24 @@ mod tests {
         held.insert(place("a"), &made(What::Directory, "/x"));
         held.insert(place("b"), &made(What::Directory, "/x"));
         held.remove(&place("a"));
-        assert_eq!(held.at(Path::new("/x")), Some(&place("b")));
+        let at = |held: &Held, path: &str| held.at_or_below(Path::new(path)).cloned().collect::<Vec<_>>();
+        assert_eq!(at(&held, "/x"), [place("b")]);
         held.insert(place("b"), &made(What::Directory, "/y"));
-        assert_eq!((held.at(Path::new("/x")), held.at(Path::new("/y"))), (None, Some(&place("b"))));
+        assert_eq!((at(&held, "/x"), at(&held, "/y")), (vec![], vec![place("b")]));
         held.remove(&place("b"));
         assert!(held.entries.is_empty() && held.watched.is_empty());
+    }
+
+    #[test]
+    fn a_mount_is_about_what_it_covers_and_not_about_what_has_a_longer_name() {
+        let mut held = Held::default();
+        for path in ["/r/pods/1/a", "/r/pods/1/b", "/r/pods-2/a", "/r/pods.old/a", "/r/plugins/a"] {
+            held.insert(place(path), &made(What::Directory, path));
+        }
+        let below = |path: &str| held.at_or_below(Path::new(path)).cloned().collect::<Vec<_>>();
+        assert_eq!(below("/r/pods"), [place("/r/pods/1/a"), place("/r/pods/1/b")]);
+        assert_eq!(below("/r/pods/1/b"), [place("/r/pods/1/b")]);
+        assert_eq!(below("/r").len(), 5);
+        assert_eq!(below("/r/pods/1/a/inside"), []);
     }
 }

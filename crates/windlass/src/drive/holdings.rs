@@ -16,6 +16,8 @@ pub(super) struct Holdings {
     pub(super) whole: HashSet<PodUid>,
     /// Since when pods are known here that were found at start, by when their directories were made, or that are leaving.
     pub(super) born: HashMap<PodUid, Timestamp>,
+    /// Something lies over the root, so that nothing of this can be reached by its path.
+    pub(super) covered: bool,
     /// Directories of pods that have gone stay until somebody says that they may go.
     pub(super) keep_directories: bool,
 }
@@ -28,6 +30,7 @@ impl Holdings {
             departures: Departures::default(),
             whole: HashSet::new(),
             born: HashMap::new(),
+            covered: false,
             keep_directories,
         }
     }

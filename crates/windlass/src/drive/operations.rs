@@ -287,13 +287,24 @@ impl Drive {
         }
     }
 
-    /// The mount table changed.
+    /// The mount table changed. What a mount covers is looked at, and nothing else (I-9).
     pub(super) fn mounts_changed(&mut self, changes: &[table::Change]) {
+        let executor = self.outside.executor.clone();
+        let root = executor.scene.layout.path();
         let mut places = BTreeSet::new();
+        let (mut is_above, mut is_free) = (false, false);
         for change in changes {
             let (table::Change::Appeared(mount) | table::Change::Vanished(mount)) = change;
-            let place = self.holdings.held.at(&mount.mount_point).filter(|it| !self.operations.busy.contains_key(*it));
-            places.extend(place.cloned());
+            let point = &mount.mount_point;
+            match point.strip_prefix(root) {
+                Ok(below) => {
+                    places.extend(self.holdings.held.at_or_below(point).cloned());
+                    // What came while a directory of all pods, or all drivers, was covered may never have been made.
+                    is_free |= matches!(change, table::Change::Vanished(_)) && below.components().count() <= 1;
+                }
+                Err(_) => is_above |= root.starts_with(point),
+            }
+            is_above |= point == root;
             if let table::Change::Vanished(mount) = change
                 && let Some(place) = self.operations.obstacles.remove(&mount.id)
             {
@@ -304,8 +315,21 @@ impl Drive {
                 self.tell(Event::RetryWanted { volume, pod });
             }
         }
+        let cover = if is_above { executor.cover() } else { None };
+        if is_above && cover.is_some() != self.holdings.covered {
+            self.holdings.covered = cover.is_some();
+            is_free |= cover.is_none();
+            places.extend(self.holdings.held.at_or_below(root).cloned());
+            let text = cover.map(|it| plugin::covered(&executor.scene, &it).text.into());
+            self.outside.say(Change::RootCovered { text });
+        }
         for place in places {
-            self.look_at(&place);
+            if !self.operations.busy.contains_key(&place) {
+                self.look_at(&place);
+            }
+        }
+        if is_free {
+            self.retry(None, None);
         }
     }
 
@@ -313,10 +337,13 @@ impl Drive {
     pub(super) fn look_at(&mut self, place: &Place) {
         let Some((path, is_plain)) = self.holdings.held.watched(place) else { return };
         let Some(proof) = self.holdings.held.proof(place) else { return };
+        let scene = &self.outside.executor.scene;
+        let table = scene.watch.table();
         // Of a directory only what lies over it can be seen without touching it; that it is itself is seen when it is handed
         // out.
-        let plain = is_plain.then_some(proof);
-        let seen = self.outside.executor.scene.watch.table().topmost(path).map(|it| plugin::mount_proof(it)).or(plain);
+        let plain = || (is_plain && scene.layout.cover(&table, path).is_none()).then_some(proof);
+        let seen = table.topmost(path).map(|it| plugin::mount_proof(it)).or_else(plain);
+        drop(table);
         if !seen.is_some_and(|it| proof.holds_for(&it)) {
             self.tell(Event::MountSeen { place: place.clone(), proof: seen });
         }

@@ -38,7 +38,8 @@ impl Drive {
         let shown = volumes.into_iter().map(|(name, mut volumes)| {
             volumes.sort();
             let (registered, settings) = (registered.get(name), drivers.settings().get(name));
-            view::driver(name, registered, settings, self.operations.lanes.operations(name), volumes)
+            let (refused, operations) = (drivers.refused(name), self.operations.lanes.operations(name));
+            view::driver(name, registered, refused, settings, operations, volumes)
         });
         shown.collect()
     }

@@ -292,12 +292,13 @@ fn driver_object(scene: &Scene, driver: &str) -> Result<Option<Arc<CSIDriver>>, 
 /// A call that failed, in the kubelet's words.
 fn failed(error: &CallError) -> Failure {
     let text = format!("rpc error: code = {:?} desc = {}", error.code, error.message);
+    let cause = if error.lied { Cause::Node(Obstacle::DriverLied) } else { Cause::Other };
     let (left, cause) = match error.end {
-        End::Final => (Left::Nothing, Cause::Other),
-        End::Unknown => (Left::Something, Cause::Other),
+        End::Final => (Left::Nothing, cause),
+        End::Unknown => (Left::Something, cause),
+        // Nobody is there, or another driver is: it is tried as soon as the right one is back.
         End::NotSent => (Left::Nothing, Cause::Driver),
     };
-    let cause = if error.lied { Cause::Node(Obstacle::DriverLied) } else { cause };
     let note = format!("{} of driver {}", error.method, error.driver);
     Failure { left, ..Failure::refused(cause, text).noting(note) }
 }

@@ -203,13 +203,16 @@ impl Task<'_> {
         if let Some(mount) = self.there()? {
             return Err(foreign(&mount).nothing_left());
         }
-        if self.ready {
-            match self.parent.directory_named(&self.slot.name, Mounts::Refuse) {
-                Ok(root) => return directory(root, false),
-                // What the note is about is gone: it is made anew (P-61).
-                Err(error) if error.is_missing() => self.marker.remove(self.home, self.slot)?,
-                Err(error) => return Err(left_nothing(error)),
+        match self.parent.directory_named(&self.slot.name, Mounts::Refuse) {
+            Ok(root) => {
+                check_same(&root, self.made).map_err(Failure::nothing_left)?;
+                if self.ready {
+                    return directory(root, false);
+                }
             }
+            // What the note is about is gone: it is made anew (P-61).
+            Err(error) if error.is_missing() => self.marker.remove(self.home, self.slot)?,
+            Err(error) => return Err(left_nothing(error)),
         }
         let root = self.shared_directory().map_err(Failure::nothing_left)?;
         self.finish(&root)?;
@@ -422,6 +425,10 @@ fn take_away(
         if let Some(inside) = scene.watch.table().below(&absolute(scene, &slot.path())).next() {
             return Err(remove::Error::Mounted { path: inside.mount_point.clone() }.into());
         }
+        // What is no directory is for the removal to say.
+        if let Ok(root) = parent.directory_named(&slot.name, Mounts::Refuse) {
+            check_same(&root, made)?;
+        }
         scene.layout.remove_tree(&parent, &slot.name, ours)?;
     }
     Ok(())
@@ -482,6 +489,20 @@ fn give_to_group(root: &Place, group: Option<i64>) {
     let wanted = Wanted { group, access: ownership::Access::ReadWrite, when: When::Always };
     // The volume is new: there is nothing that several threads could share.
     let _ = ownership::apply(root, &wanted, NonZero::<usize>::MIN, &Control::default());
+}
+
+/// Only the directory that windlass made is handed out and emptied: another one that was put in its place is somebody
+/// else's, whatever is in it (I-4, I-5).
+fn check_same(root: &Place, made: Option<&Made>) -> Result<(), Failure> {
+    let Some(made) = made.filter(|it| it.what == What::Directory) else { return Ok(()) };
+    if made.proof.holds_for(&directory_proof(root)?) {
+        return Ok(());
+    }
+    let text = format!(
+        "{root} is another directory than the one that windlass made there, so it is neither used nor removed: move it away, \
+         or remove it if nothing in it is needed"
+    );
+    Err(Failure::in_the_way(text))
 }
 
 fn directory(root: Place, is_new: bool) -> Result<Scratch, Failure> {

@@ -100,7 +100,8 @@ fn apply(scene: &Scene, task: &Publish<'_>, root: &Place, group: u32, when: When
         ownership::apply(root, &wanted, threads, &control)
     });
     scene.observer.tell(&Observed::OwnershipApplied {
-        spec: task.spec,
+        plugin: &task.spec.plugin,
+        driver: task.spec.driver.as_ref(),
         migrated: task.want.detail.migrated,
         done: applied.is_ok(),
         took: began.elapsed(),

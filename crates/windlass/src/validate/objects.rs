@@ -39,6 +39,14 @@ const SOURCES: [&str; 22] = [
     "vsphereVolume",
 ];
 
+/// What a key of a ConfigMap or a Secret is made of.
+const KEYS: &str = "letters, digits, '-', '_' and '.' can, without \"..\" at the beginning";
+
+fn is_key(text: &str) -> bool {
+    let plain = |it: u8| it.is_ascii_alphanumeric() || b"-._".contains(&it);
+    !text.is_empty() && text.len() <= 253 && text != "." && !text.starts_with("..") && text.bytes().all(plain)
+}
+
 impl Findings {
     pub(super) fn object(&mut self, object: &Object) {
         match object {
@@ -58,7 +66,10 @@ impl Findings {
             }
             Object::Secret(it) => {
                 let bytes = it.data.iter().flatten().map(|(key, value)| (key.as_str(), value.0.len()));
-                self.keys("data", bytes.clone());
+                // Where key and value were exchanged, the key is the secret (I-12).
+                if bytes.clone().any(|(key, _)| !is_key(key)) {
+                    self.warning("data", format!("a name in it, which is not shown, cannot be a key: {KEYS}"));
+                }
                 self.size("data", bytes);
             }
             Object::Node(it) => {
@@ -85,13 +96,8 @@ impl Findings {
     }
 
     fn keys<'a>(&mut self, field: &str, keys: impl Iterator<Item = (&'a str, usize)>) {
-        for (key, _) in keys {
-            let plain = |it: u8| it.is_ascii_alphanumeric() || b"-._".contains(&it);
-            if key.is_empty() || key.len() > 253 || key == "." || key.starts_with("..") || !key.bytes().all(plain) {
-                let text =
-                    "this cannot be a key: letters, digits, '-', '_' and '.' can, without \"..\" at the beginning";
-                self.warning(format!("{field}.{key}"), text);
-            }
+        for (key, _) in keys.filter(|(key, _)| !is_key(key)) {
+            self.warning(format!("{field}.{key}"), format!("this cannot be a key: {KEYS}"));
         }
     }
 

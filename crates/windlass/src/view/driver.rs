@@ -28,6 +28,7 @@ impl From<&csi::DriverSettings> for DriverSettings {
 pub(crate) fn driver(
     name: &str,
     registered: Option<&Registered>,
+    refused: Vec<String>,
     settings: Option<&csi::DriverSettings>,
     operations: Operations,
     volumes: Vec<String>,
@@ -46,6 +47,7 @@ pub(crate) fn driver(
         registered: registered.is_some(),
         since: registered.and_then(|it| Timestamp::try_from(it.since).ok()),
         unreachable_since: registered.and_then(|it| Timestamp::try_from(it.unreachable?).ok()),
+        refused,
         endpoint: registered.map(|it| it.driver.endpoint().display().to_string()),
         node_id: info.map(|it| it.id.clone()),
         volumes_max: info.and_then(|it| it.limit).map(u64::from),

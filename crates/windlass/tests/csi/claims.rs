@@ -23,13 +23,14 @@ use crate::{
     controlled::{claim, class, delete, explained, give, reference, start, until},
     driver::{Driver, Memory},
     giving::Giving as _,
-    host::{GROWN, Host, bring_up, of, pod, take_down, uid},
+    host::{GROWN, Host, NAME, bring_up, of, pod, take_down, uid},
 };
 
 crate::tests! {
     a_claim_that_comes_back_in_time_has_its_volume_as_before,
     a_class_that_keeps_volumes_has_them_forgotten_and_not_deleted,
     a_driver_is_asked_for_its_services_once,
+    another_driver_at_the_controllers_socket_is_sent_nothing,
     a_resize_that_fails_on_the_node_says_so_to_the_pods_that_have_the_volume,
     a_resize_that_fails_says_so_everywhere_and_is_tried_again,
     a_volume_grows_by_its_node_alone,
@@ -45,6 +46,34 @@ crate::tests! {
     the_time_until_a_volume_is_deleted_counts_on_over_a_restart,
     what_a_claim_says_of_its_own_provisioning_is_nothing_to_go_by,
     what_is_wanted_or_in_use_is_not_deleted_whoever_says_so,
+}
+
+/// CSI: `DeleteVolume` of a volume that a driver does not know is a success.
+fn another_driver_at_the_controllers_socket_is_sent_nothing(host: &Host) {
+    let memory = Memory::new();
+    let services = Driver::start_at(host, &memory, ["csi.sock", "unused.sock"]);
+    let _registrar = Driver::start_at(host, &memory, ["other.sock", "registry/scripted.sock"]);
+    let node = start(host);
+    let changes = node.changes();
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    until(changes, "was made");
+    drop(services);
+    let stranger = Memory::of_another_driver();
+    let other = Driver::start_at(host, &stranger, ["csi.sock", "unused.sock"]);
+    let changes = node.changes();
+    node.remove_object(&reference());
+    until(changes, r#"is served by driver "other.example.com""#);
+    assert_eq!(code(&node), "DeletionFailed");
+    assert_eq!(stranger.calls(), Vec::<&str>::new());
+    let refused = run(node.show_driver(NAME)).unwrap().unwrap().status.refused;
+    assert!(refused.iter().any(|it| it.contains("other.example.com")), "{refused:?}");
+    drop(other);
+    let changes = node.changes();
+    let _services = Driver::start_at(host, &memory, ["csi.sock", "unused.sock"]);
+    until(changes, "was deleted");
+    assert_eq!(memory.mounts(), Vec::<std::path::PathBuf>::new());
+    host.end(node);
 }
 
 const LONG: Duration = Duration::from_secs(600);

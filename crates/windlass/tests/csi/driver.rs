@@ -40,6 +40,8 @@ pub(crate) struct Memory {
     /// How large it was told last that the volume should be.
     size: Mutex<u64>,
     capabilities: Mutex<Vec<i32>>,
+    /// What it says it is called, if not [`NAME`].
+    name: Mutex<Option<&'static str>>,
 }
 
 impl Deref for Memory {
@@ -64,6 +66,13 @@ impl Memory {
         use csi::node_service_capability::rpc::Type;
         let capabilities = vec![Type::StageUnstageVolume.into(), Type::ExpandVolume.into()];
         Arc::new(Self { capabilities: Mutex::new(capabilities), ..Self::default() })
+    }
+
+    /// The same of another driver, which serves where this one should.
+    pub(crate) fn of_another_driver() -> Arc<Self> {
+        let memory = Self::new();
+        *lock(&memory.name) = Some("other.example.com");
+        memory
     }
 
     /// Neither stages nor grows volumes.
@@ -219,7 +228,7 @@ impl Volumes for Memory {
     }
 
     fn get_plugin_info(&self, _: csi::GetPluginInfoRequest) -> Answer<csi::GetPluginInfoResponse> {
-        Ok(csi::GetPluginInfoResponse { name: NAME.into(), ..Default::default() })
+        Ok(csi::GetPluginInfoResponse { name: lock(&self.name).unwrap_or(NAME).into(), ..Default::default() })
     }
 
     fn create_volume(&self, request: csi::CreateVolumeRequest) -> Answer<csi::CreateVolumeResponse> {

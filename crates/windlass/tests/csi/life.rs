@@ -24,6 +24,7 @@ crate::tests! {
     a_driver_that_does_not_come_is_told_of,
     a_driver_that_is_started_again_is_noticed_though_nobody_registers_it_anew,
     a_driver_that_says_it_is_done_and_is_not_is_named,
+    another_driver_in_the_place_of_a_driver_is_sent_nothing,
     a_group_that_is_none_is_refused_before_the_driver_is_asked,
     a_handle_may_hold_anything,
     a_node_may_be_started_by_a_program_that_waits_for_many_things,
@@ -410,6 +411,43 @@ fn a_driver_that_dies_is_unreachable_and_is_asked_anew_when_it_is_back(host: &Ho
     assert_eq!(memory.calls(), ["NodePublishVolume"], "nothing is staged that it does not stage");
     node.remove_pod(&uid());
     run(node.released(&uid())).unwrap();
+    host.end(node);
+}
+
+/// The name at a socket is that of a process that may be another one after a restart.
+fn another_driver_in_the_place_of_a_driver_is_sent_nothing(host: &Host) {
+    let memory = Memory::new();
+    let services = Driver::start_at(host, &memory, ["csi.sock", "unused.sock"]);
+    let _registrar = Driver::start_at(host, &memory, ["other.sock", "registry/scripted.sock"]);
+    let node = host.node();
+    node.complete();
+    bring_up(&node);
+    drop(services);
+    let mut changes = node.changes();
+    let stranger = Memory::of_another_driver();
+    let other = Driver::start_at(host, &stranger, ["csi.sock", "unused.sock"]);
+    let told = |change| matches!(change, Some(Change::DriverUnreachable { refused: Some(_), .. }));
+    run(async { while !told(changes.next().await) {} });
+    let status = run(node.show_driver(NAME)).unwrap().unwrap().status;
+    let socket = host.text("csi.sock");
+    let why = format!(r#"{socket} is served by driver "other.example.com", and not by {NAME}: nothing is sent to it"#);
+    assert_eq!((status.unreachable_since.is_some(), status.refused), (true, vec![why.clone()]));
+    node.remove_pod(&uid());
+    run(async {
+        while !node
+            .show_pod(&uid())
+            .await
+            .unwrap()
+            .is_some_and(|it| it.status.volumes.iter().flat_map(|it| &it.reasons).any(|it| it.message.contains(&why)))
+        {
+            changes.next().await;
+        }
+    });
+    assert_eq!(stranger.calls(), Vec::<&str>::new());
+    drop(other);
+    let _services = Driver::start_at(host, &memory, ["csi.sock", "unused.sock"]);
+    run(node.released(&uid())).unwrap();
+    assert_eq!(memory.mounts(), Vec::<std::path::PathBuf>::new(), "the right one was asked as soon as it was back");
     host.end(node);
 }
 

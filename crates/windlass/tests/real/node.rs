@@ -15,6 +15,7 @@ use windlass::{
     manifest::{Kind, Reference},
     node::{Change, Ended, PodError, StartError, Volume, WaitError},
     token,
+    view::PodPhase,
 };
 use windlass_core::{
     Engine,
@@ -40,6 +41,10 @@ crate::tests! {
     an_optional_object_that_is_given_late_after_a_restart_takes_nothing_away,
     a_volume_that_is_unmounted_by_hand_is_mounted_again,
     what_is_mounted_over_a_volume_is_not_handed_out,
+    a_root_that_is_covered_hands_out_nothing_until_it_is_not,
+    a_directory_of_pods_that_is_a_mount_is_refused_at_the_start,
+    a_mount_over_the_directory_of_pods_is_noticed_and_its_end_too,
+    a_directory_in_the_place_of_scratch_space_is_neither_handed_out_nor_emptied,
     another_file_system_of_the_same_kind_is_not_taken_for_the_volume,
     a_foreign_tmpfs_over_a_secret_is_neither_written_to_nor_handed_out,
     scratch_space_whose_content_is_lost_says_so_over_a_restart,
@@ -249,6 +254,98 @@ fn what_is_mounted_over_a_volume_is_not_handed_out(case: &Case) {
     rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).unwrap();
     assert_eq!(path(&ready(&node, &uid), "disk"), at);
     end(node);
+}
+
+/// I-4: a path is given to containers and drivers, who come from `/` and not from the root that is held open.
+fn a_root_that_is_covered_hands_out_nothing_until_it_is_not(case: &Case) {
+    let node = start(case);
+    node.complete();
+    node.update_object(secret("one"));
+    let volumes = json!([{"name": "disk", "emptyDir": {}}, {"name": "secret", "secret": {"secretName": "keys"}}]);
+    let uid = node.add_pod(pod("a", &volumes)).unwrap();
+    let at = path(&ready(&node, &uid), "disk");
+    std::fs::write(at.join("file"), "precious").unwrap();
+    let root = case.path("node");
+    for above in [&*root, root.parent().unwrap()] {
+        let mut changes = node.changes();
+        case.tmpfs_at(above);
+        while !matches!(run(changes.next()), Some(Change::RootCovered { text: Some(_) })) {}
+        assert_eq!(run(node.volumes(&uid)).unwrap(), []);
+        await_code(&node, &uid, Code::InTheWay);
+        let late = node.add_pod(pod("late", &volumes)).unwrap();
+        await_code(&node, &late, Code::InTheWay);
+        assert_eq!(run(node.volumes(&late)).unwrap(), []);
+        assert!(node.root_cover().unwrap().contains(&format!("is mounted at {} and covers", above.display())));
+        assert!(!case.path("node/pods").exists(), "nothing is written into what covers it");
+        rustix::mount::unmount(above, rustix::mount::UnmountFlags::empty()).unwrap();
+        ready(&node, &late);
+        node.remove_pod(&late);
+        run(node.gone(&late)).unwrap();
+        assert_eq!(path(&ready(&node, &uid), "disk"), at);
+        assert_eq!((std::fs::read_to_string(at.join("file")).unwrap(), node.root_cover()), ("precious".into(), None));
+    }
+    node.remove_pod(&uid);
+    run(node.gone(&uid)).unwrap();
+    end(node);
+}
+
+fn a_directory_of_pods_that_is_a_mount_is_refused_at_the_start(case: &Case) {
+    case.directory("node/pods");
+    case.tmpfs_at(&case.path("node/pods"));
+    let error = Node::builder(case.path("node")).runtime_directory(case.path("run")).start().unwrap_err();
+    let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |it| it.source());
+    let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    assert!(text.contains("node/pods is a mount of its own, which is not supported: unmount it"), "{text}");
+}
+
+fn a_mount_over_the_directory_of_pods_is_noticed_and_its_end_too(case: &Case) {
+    let node = start(case);
+    let volumes = json!([{"name": "disk", "emptyDir": {}}]);
+    let uid = node.add_pod(pod("a", &volumes)).unwrap();
+    let at = path(&ready(&node, &uid), "disk");
+    case.tmpfs_at(&case.path("node/pods"));
+    await_code(&node, &uid, Code::InTheWay);
+    let late = node.add_pod(pod("late", &volumes)).unwrap();
+    await_code(&node, &late, Code::InTheWay);
+    rustix::mount::unmount(case.path("node/pods"), rustix::mount::UnmountFlags::empty()).unwrap();
+    ready(&node, &late);
+    assert_eq!(path(&ready(&node, &uid), "disk"), at);
+    end(node);
+}
+
+/// I-4, I-5: what windlass made is known by its inode.
+fn a_directory_in_the_place_of_scratch_space_is_neither_handed_out_nor_emptied(case: &Case) {
+    for is_asked_first in [true, false] {
+        let node = start(case);
+        let uid = node.add_pod(pod("a", &json!([{"name": "disk", "emptyDir": {}}]))).unwrap();
+        node.complete();
+        let at = path(&ready(&node, &uid), "disk");
+        std::fs::rename(&at, case.path("moved")).unwrap();
+        case.file("users/file", "precious");
+        std::fs::rename(case.path("users"), &at).unwrap();
+        if is_asked_first {
+            assert_eq!(run(node.volumes(&uid)).unwrap(), []);
+            await_code(&node, &uid, Code::InTheWay);
+        }
+        let mut changes = node.changes();
+        node.remove_pod(&uid);
+        let is_told = || {
+            let shown = run(node.show_pod(&uid)).unwrap().expect("a pod that is not gone");
+            let reasons = shown.status.volumes.iter().flat_map(|it| &it.reasons);
+            shown.status.phase == PodPhase::Leaving && reasons.into_iter().any(|it| it.code == "InTheWay")
+        };
+        while !is_told() {
+            run(changes.next());
+        }
+        assert_eq!(std::fs::read_to_string(at.join("file")).unwrap(), "precious");
+        std::fs::rename(&at, case.path("users")).unwrap();
+        run(node.retry(None, None)).unwrap();
+        run(node.gone(&uid)).unwrap();
+        end(node);
+        for moved in ["users", "moved"] {
+            std::fs::remove_dir_all(case.path(moved)).unwrap();
+        }
+    }
 }
 
 /// I-4: the kernel gives the number of a tmpfs to the next one.

@@ -147,7 +147,10 @@ impl Disk {
                 None => ("no device".into(), Tone::Waiting),
             };
         }
-        if let Some(mount) = self.table.topmost(&self.path.join(below)) {
+        // Drivers mount into a directory of the volume's.
+        let place = self.path.join(below);
+        let mounted = self.table.topmost(&place).or_else(|| self.table.topmost(&place.join("mount")));
+        if let Some(mount) = mounted {
             let access = if mount.is_read_only() { "ro" } else { "rw" };
             return (format!("mounted {} {access}", mount.kind.display()), Tone::Good);
         }
