@@ -109,6 +109,23 @@ struct Stopping {
     done: Vec<oneshot::Sender<usize>>,
 }
 
+/// A drive that has ended.
+pub(crate) struct Over {
+    pub(crate) ended: Ended,
+    /// How many operations still ran.
+    running: usize,
+    done: Vec<oneshot::Sender<usize>>,
+}
+
+impl Over {
+    /// Tells whoever stopped it. Everybody must be able to know by then that it has ended.
+    pub(crate) fn tell(self) {
+        for done in self.done {
+            let _ = done.send(self.running);
+        }
+    }
+}
+
 /// What a drive begins with.
 pub(crate) struct Parts {
     pub(crate) engine: Engine,
@@ -143,7 +160,7 @@ impl Drive {
     }
 
     /// Runs until it is told to stop, cannot go on, or nobody is left to tell it anything.
-    pub(crate) fn run(mut self, messages: &Receiver<Message>) -> Ended {
+    pub(crate) fn run(mut self, messages: &Receiver<Message>) -> Over {
         self.read_disk();
         let mut inbox = Inbox::new(messages);
         loop {
@@ -175,14 +192,9 @@ impl Drive {
             }
         }
         self.note_given_up();
-        let (running, waiting) = (self.operations.running.len(), self.stopping.take());
-        let ended = self.ended.take().unwrap_or(Ended::Stopped);
-        // Whoever is told may begin anew at once, if nothing works here any more.
-        drop(self);
-        for done in waiting.into_iter().flat_map(|it| it.done) {
-            let _ = done.send(running);
-        }
-        ended
+        let (running, ended) = (self.operations.running.len(), self.ended.take().unwrap_or(Ended::Stopped));
+        // Whoever is told may begin anew at once, if nothing works here any more: what the drive holds goes before that.
+        Over { ended, running, done: self.stopping.take().map(|it| it.done).unwrap_or_default() }
     }
 
     /// Takes in one message.

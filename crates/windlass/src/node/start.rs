@@ -426,11 +426,13 @@ impl Builder {
         let run = move || {
             // What the drive holds goes before it is told that it has ended: whoever hears that may begin anew.
             let run = AssertUnwindSafe(move || drive.run(&messages));
-            let how = match panic::catch_unwind(run) {
-                Ok(ended) => ended,
-                Err(panic) => Ended::Broken { text: said(&*panic).into() },
-            };
-            end.send_replace(Some(how));
+            match panic::catch_unwind(run) {
+                Ok(over) => {
+                    end.send_replace(Some(over.ended.clone()));
+                    over.tell();
+                }
+                Err(panic) => _ = end.send_replace(Some(Ended::Broken { text: said(&*panic).into() })),
+            }
         };
         let thread = std::thread::Builder::new().name("windlass-engine".into());
         thread.spawn(run).map_err(|source| StartError::File { what: "start a thread".into(), source })?;

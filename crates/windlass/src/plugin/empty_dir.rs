@@ -23,7 +23,7 @@ use rustix::{
 };
 use windlass_core::{
     ids::ObjectName,
-    operation::{Cause, Earlier, Obstacle},
+    operation::{Cause, Earlier, Obstacle, Proof},
 };
 use windlass_linux::{
     mount::{self, Detached, Options, Swap, Tmpfs, Value},
@@ -35,7 +35,8 @@ use windlass_linux::{
 };
 
 use super::{
-    Failure, Made, Plugin, Publish, Scene, Unpublish, Want, What, absolute, directory_proof, foreign, mounted,
+    Failure, Made, Plugin, Publish, Scene, Unpublish, Want, What, absolute, directory_proof, entry_proof, foreign,
+    mounted,
 };
 use crate::{
     catalogue::{Attributes, Content, HeldUpBy, Limit, Refused, VolumeType},
@@ -205,7 +206,7 @@ impl Task<'_> {
         }
         match self.parent.directory_named(&self.slot.name, Mounts::Refuse) {
             Ok(root) => {
-                check_same(&root, self.made).map_err(Failure::nothing_left)?;
+                check_same(directory_proof(&root)?, self.made, || root.path().into()).map_err(Failure::nothing_left)?;
                 if self.ready {
                     return directory(root, false);
                 }
@@ -426,8 +427,8 @@ fn take_away(
             return Err(remove::Error::Mounted { path: inside.mount_point.clone() }.into());
         }
         // What is no directory is for the removal to say.
-        if let Ok(root) = parent.directory_named(&slot.name, Mounts::Refuse) {
-            check_same(&root, made)?;
+        if let Some(proof) = entry_proof(&parent, &slot.name) {
+            check_same(proof, made, || parent.path().join(slot.name.as_path()))?;
         }
         scene.layout.remove_tree(&parent, &slot.name, ours)?;
     }
@@ -493,14 +494,14 @@ fn give_to_group(root: &Place, group: Option<i64>) {
 
 /// Only the directory that windlass made is handed out and emptied: another one that was put in its place is somebody
 /// else's, whatever is in it (I-4, I-5).
-fn check_same(root: &Place, made: Option<&Made>) -> Result<(), Failure> {
-    let Some(made) = made.filter(|it| it.what == What::Directory) else { return Ok(()) };
-    if made.proof.holds_for(&directory_proof(root)?) {
+fn check_same(seen: Proof, made: Option<&Made>, path: impl FnOnce() -> PathBuf) -> Result<(), Failure> {
+    if made.is_none_or(|it| it.what != What::Directory || it.proof.holds_for(&seen)) {
         return Ok(());
     }
     let text = format!(
-        "{root} is another directory than the one that windlass made there, so it is neither used nor removed: move it away, \
-         or remove it if nothing in it is needed"
+        "{} is another directory than the one that windlass made there, so it is neither used nor removed: move it away, \
+         or remove it if nothing in it is needed",
+        path().display()
     );
     Err(Failure::in_the_way(text))
 }

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use rustix::fs::{AtFlags, FileType};
 use windlass_core::operation::Proof;
 use windlass_linux::{
     mount::Detached,
+    name::Name,
     safe_path::Place,
     table::{self, Device, Mount, MountId, Watch},
 };
@@ -53,6 +55,13 @@ fn proof(id: MountId, device: Device, root: &[u8], kind: &[u8]) -> Proof {
 pub(crate) fn directory_proof(place: &Place) -> Result<Proof, Failure> {
     let status = status(place)?;
     Ok(Proof { mount_id: 0, device: status.st_dev, root: status.st_ino, kind: DIRECTORY })
+}
+
+/// The same of what has this name in a directory, if that is a directory. It is looked at and not opened.
+pub(super) fn entry_proof(parent: &Place, name: &Name) -> Option<Proof> {
+    let status = rustix::fs::statat(parent, name.as_path(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let is_directory = FileType::from_raw_mode(status.st_mode).is_dir();
+    is_directory.then_some(Proof { mount_id: 0, device: status.st_dev, root: status.st_ino, kind: DIRECTORY })
 }
 
 fn status(place: &Place) -> Result<rustix::fs::Stat, Failure> {
