@@ -98,9 +98,9 @@ impl Listed for view::Pod {
 
     fn row(&self, scene: &Scene<'_>) -> Vec<Cell> {
         let (volumes, held) = (&self.status.volumes, held_volumes(self));
-        // What a pod has besides what it names is no part of it; of one that names nothing any more it is all there is.
-        let is_named = volumes.iter().any(|it| !it.unnamed);
-        let volumes: Vec<_> = volumes.iter().filter(|it| !(is_named && it.unnamed)).collect();
+        // What a pod has besides what it names is no part of it; of one that nobody speaks for it is all there is.
+        let is_spoken_for = matches!(self.status.phase, PodPhase::Wanted | PodPhase::Ending | PodPhase::Finished);
+        let volumes: Vec<_> = volumes.iter().filter(|it| !(is_spoken_for && it.unnamed)).collect();
         let mounted = if scene.gone { 0 } else { volumes.iter().filter(|it| it.mounted).count() };
         let condition = stale_condition(self).or_else(|| lost_condition(self)).or_else(|| mounted_condition(self));
         let status = match (scene.gone, self.status.goes_at) {
@@ -531,6 +531,7 @@ mod tests {
     fn a_pod_with_volumes_that_it_names_no_more_says_when_they_go() {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         let mut pod = pod("Wanted", "Mounted", "NotInManifests");
+        pod.status.volumes[0].unnamed = true;
         pod.status.volumes[0].reasons[0].goes_at = Some("2026-01-01T00:05:00Z".parse().unwrap());
         let cells = pod.row(&Scene { now, gone: false, names: &Names::default() });
         assert_eq!(cells[1], Cell::from("0/0"), "what is held is not missing");
