@@ -158,6 +158,7 @@ impl Engine {
                 self.source_complete(&source, version, containers, orphan_delay);
             }
             Event::SourceDoubted { source, doubt } => self.source_doubted(&source, doubt),
+            Event::SourceRead { source, as_of } => self.source_read(&source, as_of),
             Event::PodHeld { uid, hold } => self.pod_held(&uid, hold),
             Event::HoldReleased(uid) => self.hold_released(&uid),
             Event::SourceLost { source, text } => self.source_lost(&source, &text),

@@ -54,6 +54,8 @@ pub(crate) struct Source {
     pub(crate) orphan_delay: Duration,
     /// What it cannot read, though it was complete.
     pub(crate) doubt: Option<Arc<str>>,
+    /// The last moment of which it has told all it had, if it can be asked.
+    pub(crate) read: Option<Time>,
 }
 
 /// A driver, and the volumes that wait for something and might be glad to see it come back.
@@ -107,6 +109,11 @@ impl World {
     /// Is it known what all sources have?
     pub(crate) fn all_is_known(&self) -> bool {
         self.start.may_take_away && self.incomplete_source().is_none() && self.doubt().is_none()
+    }
+
+    /// Have all sources that can be asked told all they had at this moment?
+    pub(crate) fn is_read_as_of(&self, moment: Time) -> bool {
+        self.sources.values().filter_map(|it| it.read).all(|it| it >= moment)
     }
 
     /// How long what no source has named since the start stays: as long as the most careful of them says.

@@ -20,6 +20,7 @@ mod operations;
 mod outside;
 mod pods;
 mod provision;
+mod reading;
 mod retry;
 mod show;
 mod start;
@@ -50,6 +51,7 @@ use self::{
     holdings::Holdings,
     inbox::Inbox,
     operations::Operations,
+    reading::Reading,
     start::Start,
     waits::Waits,
 };
@@ -82,6 +84,7 @@ pub(crate) struct Drive {
     start: Start,
     waits: Waits,
     provisions: Provisions,
+    reading: Reading,
     alarms: Alarms,
     report: Report,
     messages: Messages,
@@ -132,6 +135,7 @@ impl Drive {
             start: Start::default(),
             waits: Waits::default(),
             provisions,
+            reading: Reading::default(),
             alarms: Alarms::default(),
             report,
             messages: Messages { gives_memory_back, ..Messages::default() },
@@ -215,9 +219,9 @@ impl Drive {
             }
             Message::Republish(pod) => self.republish(&pod),
             Message::RemoveDirectory(pod) => self.remove_directory(&pod),
-            Message::DeletePod(pod, answer) => _ = answer.send(self.delete_pod(&pod)),
-            Message::DeleteOrphans(pod, answer) => _ = answer.send(self.delete_orphans(&pod)),
-            Message::DeleteClaim(claim, answer) => _ = answer.send(self.delete_claim(&claim)),
+            order @ (Message::DeletePod(..) | Message::DeleteOrphans(..) | Message::DeleteClaim(..)) => {
+                self.once_read(self.now(), order);
+            }
             Message::Question(Question { about, look }) => {
                 self.tell_turns(&about);
                 look(self);
@@ -287,6 +291,7 @@ impl Drive {
             Notice::WaitEnded { waiter, result } => self.wait_ended(waiter, result),
             Notice::VolumeChanged { volume, pod, code } => self.volume_changed(volume, pod, code),
             Notice::PodReleased(pod) => self.release(&pod),
+            Notice::RereadWanted { as_of } => self.reread(as_of),
             Notice::HoldEnded(pod) => self.hold_ended(&pod),
             Notice::Synced => self.outside.say(Change::Synced),
             Notice::InUseChanged { version } => {

@@ -198,6 +198,7 @@ impl Told {
                     writeln!(self.trace, "wait {} failed: {error}", waiter.0).unwrap();
                 }
                 Notice::PodReleased(uid) => writeln!(self.trace, "pod {uid} released").unwrap(),
+                Notice::RereadWanted { .. } => writeln!(self.trace, "sources are to be read again").unwrap(),
                 Notice::HoldEnded(uid) => writeln!(self.trace, "pod {uid} is held no longer").unwrap(),
                 Notice::Synced => writeln!(self.trace, "synced").unwrap(),
                 Notice::ExpansionEnded { volume, verdict } => {
@@ -332,6 +333,7 @@ impl Told {
             ["source", source, "cannot", "read", "all"] => {
                 Event::SourceDoubted { source: source.into(), doubt: Some(text.into()) }
             }
+            ["source", source, "was", "read"] => Event::SourceRead { source: source.into(), as_of: self.now },
             ["source", source, "can", "read", "all"] => Event::SourceDoubted { source: source.into(), doubt: None },
             ["pod", pod, "held", "for", ref delay @ ..] => {
                 let delay = match delay {

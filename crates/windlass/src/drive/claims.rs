@@ -17,10 +17,7 @@ use crate::{
     memory::Object,
     node::{ClaimRefusal, Deleted},
     objects::{Kind, Lookup, Reference},
-    provision::{
-        self, Provision,
-        departure::{Departure, Moment},
-    },
+    provision::{self, Departure},
     quantity,
     view::{self, ClaimPhase, ClaimStatus, Metadata},
 };
@@ -154,8 +151,7 @@ impl Drive {
     /// Has the volume of a claim that is gone deleted now.
     pub(crate) fn delete_claim(&mut self, claim: &Reference) -> Result<Deleted, ClaimRefusal> {
         let title = || format!("{}/{}", claim.namespace(), claim.name());
-        let moment = Moment::now(&self.outside.executor.boot);
-        let now = self.now();
+        let delay = self.provisions.delete_delay;
         let is_there = {
             let memory = self.wishes.memory();
             !matches!(memory.get(claim), Lookup::Absent)
@@ -193,19 +189,18 @@ impl Drive {
         if !noted.is_doomed()
             && let Some(entry) = self.provisions.claims.get_mut(claim)
         {
-            // On disk like a claim that has just gone, without a delay: what was said here outlasts a restart too.
-            entry.departure = Some(Departure::order(&moment));
-            entry.due = Some((now, moment.wall));
+            // After a restart it is deleted like the volume of any claim that went: everything may have changed by then.
+            entry.departure.get_or_insert_with(|| Departure::now(delay));
+            (entry.is_ordered, entry.due) = (true, None);
         }
         self.try_claim_now(claim);
         Ok(Deleted::Deleting { volume })
     }
 }
 
-/// When the volume of a claim that went is deleted, if its class says so and it has not begun.
+/// When the volume of a claim that went is deleted, if nothing keeps it and that has not begun.
 fn delete_at(entry: &Entry) -> Option<Time> {
-    let noted =
-        entry.noted.as_ref().filter(|it| entry.given.is_none() && it.is_deleted_with_claim() && !it.is_doomed());
+    let noted = entry.noted.as_ref().filter(|it| entry.given.is_none() && !it.is_doomed());
     noted.and(entry.due).map(|(due, _)| due)
 }
 
@@ -221,10 +216,10 @@ fn phase(there: Option<&api::PersistentVolumeClaim>, entry: Option<&Entry>) -> C
         (None, Some(Code::VolumeKept)) => ClaimPhase::Kept,
         (None, Some(Code::DeletingVolume)) => ClaimPhase::Deleting,
         (None, Some(Code::DeletePending)) => ClaimPhase::DeletePending,
-        (None, _) => match entry.and_then(|it| it.noted.as_ref()).is_some_and(Provision::is_doomed) {
-            true => ClaimPhase::Deleting,
-            false if entry.and_then(delete_at).is_some() => ClaimPhase::DeletePending,
-            false => ClaimPhase::Kept,
+        (None, _) => match entry.and_then(|it| Some((it.noted.as_ref()?, it.departure.is_some()))) {
+            Some((noted, _)) if noted.is_doomed() => ClaimPhase::Deleting,
+            Some((noted, true)) if noted.is_deleted_with_claim() => ClaimPhase::DeletePending,
+            Some(_) | None => ClaimPhase::Kept,
         },
     }
 }

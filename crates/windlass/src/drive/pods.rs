@@ -64,7 +64,7 @@ impl Drive {
                 let is_doubted = self.engine.sources().iter().any(|it| it.doubt.is_some());
                 self.claims_are_doubted(is_doubted);
             }
-            Said::Rereads(reread) => _ = self.provisions.rereads.insert(source.clone(), reread),
+            Said::Rereads(reread) => self.source_rereads(source, reread),
             Said::Read(number) => self.source_was_read(source, number),
             Said::Replaced { meant } => self.source_was_replaced(meant),
             Said::Lost(text) => {

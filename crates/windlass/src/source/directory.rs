@@ -276,9 +276,16 @@ impl Found {
     }
 
     fn give(self, sink: Sink) -> Result<Directory, Error> {
-        let Self { files, ledger, config } = self;
         let sink = Arc::new(Mutex::new(Some(sink)));
-        let handle = files.handle();
+        let (handle, (reader, files)) = (self.files.handle(), self.reader(sink.clone()));
+        let (summary, let_go) = (reader.summary.subscribe(), reader.let_go.clone());
+        begin("windlass-source", sink.clone(), move || reader.run(files)).map_err(Error::Thread)?;
+        Ok(Directory { summary, handle, let_go, sink })
+    }
+
+    /// Gives everything, and makes who goes on reading.
+    fn reader(self, sink: SharedSink) -> (Reader, WatchedFiles) {
+        let Self { files, ledger, config } = self;
         let mut reader = Reader {
             ledger,
             summary: watch::Sender::default(),
@@ -288,12 +295,10 @@ impl Found {
             leaving: Vec::new(),
             read: files.read(),
             let_go: LetGo::default(),
-            aside: Aside::new(handle.clone(), sink.clone()),
+            aside: Aside::new(files.handle(), sink),
         };
         reader.take(Vec::new(), &files);
-        let (summary, let_go) = (reader.summary.subscribe(), reader.let_go.clone());
-        begin("windlass-source", sink.clone(), move || reader.run(files)).map_err(Error::Thread)?;
-        Ok(Directory { summary, handle, let_go, sink })
+        (reader, files)
     }
 }
 
@@ -555,7 +560,8 @@ impl Reader {
             let reads_all = ledger.is_whole();
             let is_whole = reads_all && aside.newest.is_empty();
             let is_due = |(at, give): &mut (Instant, Give)| {
-                *at <= now && (is_whole || !reads_all && matches!(give, Give::PodGone(..)))
+                // Only what the kernel tells by then says that it is in no other file.
+                *at <= files.heard() && (is_whole || !reads_all && matches!(give, Give::PodGone(..)))
             };
             for (_, give) in leaving.extract_if(.., is_due) {
                 sink(match give {

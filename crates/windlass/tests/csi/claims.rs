@@ -43,7 +43,8 @@ crate::tests! {
     claims_without_a_controller_say_so,
     claims_without_pods_are_listed,
     the_time_until_a_volume_is_deleted_begins_anew_after_a_source_was_lost,
-    the_time_until_a_volume_is_deleted_counts_on_over_a_restart,
+    the_end_of_whatever_keeps_a_volume_begins_the_whole_time_anew,
+    the_time_until_a_volume_is_deleted_begins_anew_at_a_start,
     what_a_claim_says_of_its_own_provisioning_is_nothing_to_go_by,
     what_is_wanted_or_in_use_is_not_deleted_whoever_says_so,
 }
@@ -137,8 +138,8 @@ fn a_claim_that_comes_back_in_time_has_its_volume_as_before(host: &Host) {
     assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
 }
 
-/// I-15, I-11: also if whoever saw it was killed, for all that is known of it is on disk.
-fn the_time_until_a_volume_is_deleted_counts_on_over_a_restart(host: &Host) {
+/// I-15, I-11: that the claim went is on disk. But what a start reads is no proof that it is still gone.
+fn the_time_until_a_volume_is_deleted_begins_anew_at_a_start(host: &Host) {
     let (memory, _driver) = Driver::of(host);
     let node = patient(host);
     give(&node, &class("Delete", "Immediate"), &claim());
@@ -150,9 +151,11 @@ fn the_time_until_a_volume_is_deleted_counts_on_over_a_restart(host: &Host) {
 
     // Whatever is set by then, what was said counts.
     let node = start(host);
+    let started = Timestamp::now();
     node.complete();
-    let after = until_phase(&node, ClaimPhase::DeletePending).status.delete_at.unwrap();
-    assert!(after.duration_since(before).abs() < SignedDuration::from_secs(2), "{before} {after}");
+    let is_counted = |it: Option<&Claim>| it.is_some_and(|it| it.status.delete_at.is_some());
+    let after = until_shown(&node, "counted", is_counted).unwrap().status.delete_at.unwrap();
+    assert!(after > before && after.duration_since(started) >= SignedDuration::from_secs(590), "{before} {after}");
     assert!(!memory.calls().contains(&"DeleteVolume"));
     // And a claim that is there again stops it, also for the next start.
     node.update_object(of::<PersistentVolumeClaim>(&claim()));
@@ -241,6 +244,46 @@ fn a_volume_that_another_persistent_volume_names_is_not_deleted(host: &Host) {
     assert_eq!(memory.calls(), ["CreateVolume"]);
     let changes = node.changes();
     node.remove_object(&Reference::new(Kind::Volume, "", "mine"));
+    until(changes, "was deleted");
+    host.end(node);
+}
+
+/// I-15: what kept it may be away for a moment only, as the claim may be.
+fn the_end_of_whatever_keeps_a_volume_begins_the_whole_time_anew(host: &Host) {
+    let memory = Memory::new();
+    let _driver = Driver::start(host, &memory);
+    let node = patient(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    let bound = until_phase(&node, ClaimPhase::Bound).status;
+    bring_up(&node);
+    node.remove_object(&reference());
+    until_shown(&node, "in use", |it| it.is_some_and(|it| it.status.delete_at.is_none()));
+    let counted_since = |moment: Timestamp| {
+        let is_whole = |it: Timestamp| it.duration_since(moment) >= SignedDuration::try_from(LONG).unwrap();
+        let is_counted = |it: &Claim| it.status.phase == ClaimPhase::DeletePending && !it.status.reasons.is_empty();
+        until_shown(&node, "counted", |it| {
+            it.is_some_and(|it| is_counted(it) && it.status.delete_at.is_some_and(is_whole))
+        });
+    };
+    let before = Timestamp::now();
+    take_down(&node);
+    counted_since(before);
+    let mine = json!({
+        "metadata": {"name": "mine"},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "csi": {"driver": bound.driver.unwrap(), "volumeHandle": bound.volume_handle.unwrap()},
+        },
+    });
+    node.update_object(of::<PersistentVolume>(&mine));
+    until_phase(&node, ClaimPhase::Kept);
+    let before = Timestamp::now();
+    node.remove_object(&Reference::new(Kind::Volume, "", "mine"));
+    counted_since(before);
+    assert!(!memory.calls().contains(&"DeleteVolume"));
+    let changes = node.changes();
+    run(node.delete_claim("default", "claim")).expect("nothing has it");
     until(changes, "was deleted");
     host.end(node);
 }

@@ -220,7 +220,8 @@ fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
     let give = move |give| _ = sender.send(give);
     let grace = Duration::from_secs(60 * 60);
     let sink: SharedSink = Arc::new(Mutex::new(Some(Box::new(give))));
-    let watched = WatchedFiles::begin(Path::new("/"), choice(grace)).unwrap();
+    let empty = tempfile::tempdir().unwrap();
+    let mut watched = WatchedFiles::begin(empty.path(), choice(grace)).unwrap();
     let mut reader = Reader {
         ledger: Ledger::new(Path::new("/manifests"), None),
         summary: watch::Sender::default(),
@@ -249,6 +250,9 @@ fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
     assert_eq!(uids(given.try_iter().collect()), [""; 0]);
     // The first was missed an hour ago and has no more to wait; the second just now, and so has what left the third.
     reader.take(vec![gone("1.yaml", before), gone("2.yaml", now), content("3.yaml", &["c"])], &watched);
+    assert_eq!(uids(given.try_iter().collect()), [""; 0], "it may be in a file of which the kernel has told by now");
+    assert!(watched.now().unwrap().is_empty());
+    reader.take(Vec::new(), &watched);
     assert_eq!(uids(given.try_iter().collect()), ["a"]);
     // What left one file is in another by the time that it is believed.
     reader.take(vec![gone("3.yaml", before), content("4.yaml", &["c"])], &watched);
@@ -572,4 +576,25 @@ fn names_of_temporary_files_are_passed_over() {
     {
         assert!(!is_manifest(OsStr::new(name)), "{name}");
     }
+}
+
+/// I-1: a reader that does not run for a while hears of what has come in the meantime only after it knows what went.
+#[test]
+fn what_moved_while_the_reader_did_not_run_is_not_gone() {
+    let home = tempfile::tempdir().unwrap();
+    write(&home.path().join("one.yaml"), &pod("web"));
+    let (sender, given) = channel();
+    let give: Sink = Box::new(move |give| _ = sender.send(give));
+    let sink = Arc::new(Mutex::new(Some(give)));
+    let config = Config { removal_delay: Duration::ZERO, ..SOON };
+    let (mut reader, mut files) = Directory::read(home.path(), "node-1", config).unwrap().reader(sink);
+    fs::rename(home.path().join("one.yaml"), home.path().join("aside")).unwrap();
+    let gone = files.changes(None).unwrap().unwrap();
+    assert!(matches!(&gone[..], [Change::Gone { .. }]), "{gone:?}");
+    fs::rename(home.path().join("aside"), home.path().join("two.yaml")).unwrap();
+    reader.take(gone, &files);
+    let come = files.changes(None).unwrap().unwrap();
+    reader.take(come, &files);
+    let went: Vec<Give> = given.try_iter().filter(|it| matches!(it, Give::PodGone(..))).collect();
+    assert!(went.is_empty(), "{} went", went.len());
 }
