@@ -11,7 +11,7 @@ use windlass_core::{
 
 use super::{
     Drive,
-    provision::{Entry, shown},
+    provision::{Entry, Naming, shown},
 };
 use crate::{
     memory::Object,
@@ -55,6 +55,7 @@ impl Drive {
         };
         let pods: Vec<PodUid> = memory.users(claim);
         drop(memory);
+        let unbound = named.as_deref().and_then(|it| unbound(claim, it, volume.as_deref()));
         let persistent = volume.as_ref().and_then(|it| it.spec.as_ref());
         let source = persistent.and_then(|it| it.csi.as_ref());
         let bytes = |list| quantity::bytes_of(list, STORAGE).ok().flatten();
@@ -63,14 +64,19 @@ impl Drive {
         let known = entry.map_or(Time::ZERO, |it| it.known);
         let stand = entry.and_then(|it| it.stand.as_ref());
         let status = ClaimStatus {
-            phase: phase(there.as_deref(), entry),
+            phase: if unbound.is_some() { ClaimPhase::Pending } else { phase(there.as_deref(), entry) },
             since: noted.and_then(|it| it.since).unwrap_or_else(|| clock.wall(known)),
             volume: named.or_else(|| volume.as_ref()?.metadata.name.clone()),
             volume_id: source.map(|it| provision::volume_id(&it.driver, &it.volume_handle).to_string()),
             volume_handle: source.map(|it| it.volume_handle.clone()),
             driver: source.map(|it| it.driver.clone()).or_else(|| noted.map(|it| it.driver().to_owned())),
             storage_class: spec.storage_class_name.filter(|it| !it.is_empty()),
-            reclaim_policy: persistent.and_then(|it| it.persistent_volume_reclaim_policy.clone()),
+            reclaim_policy: match noted
+                .filter(|it| volume.as_ref().is_some_and(|made| made.metadata.name.as_ref() == Some(&it.name)))
+            {
+                Some(noted) if !self.is_deleted_with_claim(noted) => Some("Retain".into()),
+                Some(_) | None => persistent.and_then(|it| it.persistent_volume_reclaim_policy.clone()),
+            },
             access_modes: spec.access_modes.unwrap_or_default(),
             volume_mode: spec.volume_mode,
             requested_bytes: there.as_ref().and_then(|it| provision::wanted(it)),
@@ -78,7 +84,7 @@ impl Drive {
             gone_since: entry.and_then(|it| it.departure.as_ref()).map(|it| it.since),
             delete_at: entry.and_then(delete_at).filter(|it| *it > self.now()).map(|it| clock.wall(it)),
             pods: pods.iter().filter_map(name).collect(),
-            reasons: stand.map(|it| clock.reason(it)).into_iter().collect(),
+            reasons: stand.or(unbound.as_ref()).map(|it| clock.reason(it)).into_iter().collect(),
         };
         let metadata = Metadata {
             namespace: Some(claim.namespace().into()),
@@ -175,10 +181,13 @@ impl Drive {
             let pods = used.mounts.iter().map(|it| name(&it.pod)).collect();
             return Err(ClaimRefusal::InUse { claim: title(), volume: volume.unwrap_or_default(), pods });
         }
-        if let Some(other) = self.naming(noted) {
-            return Err(ClaimRefusal::Named { claim: title(), volume: volume.unwrap_or_default(), other });
+        let naming = self.naming(noted);
+        let is_shared = matches!(naming, Some(Naming::Record(_)));
+        if let Some(other) = naming.filter(|_| !is_shared) {
+            let (volume, other) = (volume.unwrap_or_default(), other.to_string());
+            return Err(ClaimRefusal::Named { claim: title(), volume, other });
         }
-        if noted.volume.is_some() && !noted.is_deleted_with_claim() {
+        if noted.volume.is_some() && (is_shared || !self.is_deleted_with_claim(noted)) {
             if entry.is_running {
                 return Err(ClaimRefusal::Busy { claim: title() });
             }
@@ -204,6 +213,32 @@ fn delete_at(entry: &Entry) -> Option<Time> {
     noted.and(entry.due).map(|(due, _)| due)
 }
 
+/// Why a claim does not have the volume that it names, if that is not there or another's.
+fn unbound(claim: &Reference, named: &str, volume: Option<&api::PersistentVolume>) -> Option<Reason> {
+    let reference = Reference::new(Kind::Volume, "", named);
+    let text = match volume {
+        None => format!("spec.volumeName: {}", reference.not_found()),
+        Some(volume) => {
+            let owner = volume.spec.as_ref()?.claim_ref.as_ref()?;
+            let (namespace, name) = (owner.namespace.as_deref().unwrap_or_default(), owner.name.as_deref()?);
+            if (namespace, name) == (claim.namespace(), claim.name()) {
+                return None;
+            }
+            format!("spec.volumeName: volume {named} is bound to claim {namespace}/{name}")
+        }
+    };
+    let waits_on = WaitsOn::Object((&reference).into());
+    Some(Reason {
+        code: Code::ObjectMissing,
+        text,
+        since: Time::ZERO,
+        attempts: 0,
+        next_try: None,
+        goes_at: None,
+        waits_on,
+    })
+}
+
 /// How far a claim has come. `there` is the claim as pods see it, if it is there.
 fn phase(there: Option<&api::PersistentVolumeClaim>, entry: Option<&Entry>) -> ClaimPhase {
     let code = entry.and_then(|it| it.stand.as_ref()).map(|it| it.code);
@@ -211,7 +246,7 @@ fn phase(there: Option<&api::PersistentVolumeClaim>, entry: Option<&Entry>) -> C
         (Some(claim), _) if claim.status.as_ref().and_then(|it| it.phase.as_deref()) == Some("Bound") => {
             ClaimPhase::Bound
         }
-        (_, Some(Code::ProvisioningFailed | Code::DeletionFailed)) => ClaimPhase::Failed,
+        (_, Some(Code::ProvisioningFailed | Code::DriverLied | Code::DeletionFailed)) => ClaimPhase::Failed,
         (Some(_), _) => ClaimPhase::Pending,
         (None, Some(Code::VolumeKept)) => ClaimPhase::Kept,
         (None, Some(Code::DeletingVolume)) => ClaimPhase::Deleting,

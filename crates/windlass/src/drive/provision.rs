@@ -10,6 +10,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt,
     num::NonZeroUsize,
     sync::Arc,
     time::Duration,
@@ -22,6 +23,7 @@ use k8s_openapi::api::{
 };
 use windlass_core::{
     ids::{DriverName, PodUid, Time, VolumeId},
+    operation::{Cause, Obstacle},
     reason::{Code, Reason, WaitsOn},
     snapshot::SourceView,
 };
@@ -37,7 +39,10 @@ use crate::{
     memory::{Memory, Object},
     node::{Change, Ended, Loss},
     objects::{Kind, Lookup, Reference},
-    plugin::{Failure, Left, csi::controller},
+    plugin::{
+        Failure, Left,
+        csi::{controller, lied},
+    },
     provision::{
         self, Departure, Provision,
         next::{Facts, Kept, Next, next},
@@ -228,7 +233,9 @@ impl Provisions {
 
     fn note(&mut self, claim: &Reference, noted: Option<Provision>, now: Time) {
         let entry = self.claims.entry(claim.clone()).or_insert_with(|| Entry::new(now));
-        if let Some(volume) = entry.noted.as_ref().and_then(Provision::volume_id) {
+        if let Some(volume) = entry.noted.as_ref().and_then(Provision::volume_id)
+            && self.volumes.get(&volume) == Some(claim)
+        {
             self.volumes.remove(&volume);
         }
         if let Some(volume) = noted.as_ref().and_then(Provision::volume_id) {
@@ -352,12 +359,12 @@ impl Drive {
         self.look_at_claims(|_| true);
     }
 
-    /// A class changed, which decides about claims that wait: what failed with the old one is tried at once.
+    /// A class changed or went, which decides about claims that wait: what failed with the old one is tried at once.
     pub(super) fn provision_for_class(&mut self) {
         for entry in self.provisions.claims.values_mut().filter(|it| it.noted.is_none()) {
             entry.not_before = None;
         }
-        self.look_at_claims(|it| it.stand.is_some() && it.noted.is_none());
+        self.look_at_claims(|it| it.stand.is_some() && it.noted.is_none() || it.departure.is_some());
     }
 
     /// A claim was removed by whoever gave it. One that nobody gave in this life was not seen to go (I-15).
@@ -404,7 +411,7 @@ impl Drive {
             None => entry.delay(self.provisions.orphan_delay).is_zero(),
         };
         let is_due = entry.departure.is_some() && is_due;
-        entry.given.is_none() && noted.is_deleted_with_claim() && (is_due || noted.is_released)
+        entry.given.is_none() && self.is_deleted_with_claim(noted) && (is_due || noted.is_released)
     }
 
     /// Something ended that a volume was needed for.
@@ -491,6 +498,7 @@ impl Drive {
             is_complete: self.provisions.is_complete && !self.provisions.is_doubted,
             is_reread: due.max(entry.not_before).is_some_and(|it| self.reading.unread_as_of(it).is_none()),
             is_in_use: volume.is_some_and(|it| self.engine.view_volume(&it).is_some()),
+            is_retained: entry.noted.as_ref().is_some_and(|it| !self.is_deleted_with_claim(it)),
             // Asked only where it matters, for it goes through all persistent volumes.
             is_named: entry.given.is_none()
                 && entry.departure.is_some()
@@ -557,8 +565,8 @@ impl Drive {
                 self.stand(claim, Code::VolumeKept, &text, WaitsOn::Nothing);
             }
             Next::Keep(Kept::Named) => {
-                let other = noted.and_then(|it| self.naming(it)).unwrap_or_default();
-                let text = format!("{volume} is kept: the PersistentVolume {other} is the same volume of the driver");
+                let other = noted.and_then(|it| self.naming(it)).map(|it| it.to_string()).unwrap_or_default();
+                let text = format!("{volume} is kept: {other}");
                 self.stand(claim, Code::VolumeKept, &text, WaitsOn::Nothing);
             }
             Next::Keep(Kept::NamesAnother) => {
@@ -588,16 +596,39 @@ impl Drive {
         silent.map_or(WaitsOn::Nothing, |it| WaitsOn::Source(it.name))
     }
 
-    /// The persistent volume that is the same volume of the driver as this node has made, if there is one besides.
-    pub(super) fn naming(&self, noted: &Provision) -> Option<String> {
-        let made = noted.volume.as_ref()?;
+    /// Who else names a volume that this node has made.
+    pub(super) fn naming(&self, noted: &Provision) -> Option<Naming> {
+        let (made, own) = (noted.volume.as_ref()?, noted.reference());
         let source = made.spec.as_ref()?.csi.as_ref()?;
         let is_same = |it: &&Arc<PersistentVolume>| {
             let csi = it.spec.as_ref().and_then(|it| it.csi.as_ref());
             it.metadata.name != made.metadata.name
                 && csi.is_some_and(|it| it.driver == source.driver && it.volume_handle == source.volume_handle)
         };
-        self.wishes.memory().volumes().find(is_same).and_then(|it| it.metadata.name.clone())
+        let memory = self.wishes.memory();
+        if let Some(volume) = memory.volumes().find(is_same) {
+            return Some(Naming::Volume(volume.metadata.name.clone().unwrap_or_default()));
+        }
+        if let Some((claim, _)) = memory.claims().find(|(it, given)| **it != own && names(given) == Some(&noted.name)) {
+            return Some(Naming::Claim(claim.clone()));
+        }
+        let id = noted.volume_id();
+        let has = |it: &Entry| it.noted.as_ref().is_some_and(|it| it.volume_id() == id);
+        let other = self.provisions.claims.iter().find(|(claim, it)| **claim != own && has(it));
+        other.map(|(claim, _)| Naming::Record(claim.clone()))
+    }
+
+    /// A claim came, went or changed that names this volume: it may be one that was made for another claim.
+    pub(super) fn look_at_claim_named(&mut self, volume: &str) {
+        self.look_at_claims(|it| it.departure.is_some() && it.noted.as_ref().is_some_and(|it| it.name == volume));
+    }
+
+    /// Whether a volume goes with its claim. Its class may say by now that it stays.
+    pub(super) fn is_deleted_with_claim(&self, noted: &Provision) -> bool {
+        let class = Reference::new(Kind::Class, "", noted.class.metadata.name.as_deref().unwrap_or_default());
+        let retains = |it: &StorageClass| it.reclaim_policy.as_deref() == Some("Retain");
+        let is_retained = matches!(self.wishes.memory().get(&class), Lookup::Found(Object::Class(it)) if retains(it));
+        noted.is_deleted_with_claim() && !is_retained
     }
 
     /// A persistent volume came or went: it may be the same volume of a driver as this node has made for a claim.
@@ -880,7 +911,11 @@ impl Drive {
                 entry.not_before = Some(at);
                 self.alarms.set(at, Alarm::Provision(claim.clone()));
                 self.provisions.note(claim, noted, now);
-                let mut reason = self.reason(claim, what.failed(), &failure.text, WaitsOn::Time);
+                let code = match failure.cause {
+                    Cause::Node(Obstacle::DriverLied) => Code::DriverLied,
+                    _ => what.failed(),
+                };
+                let mut reason = self.reason(claim, code, &failure.text, WaitsOn::Time);
                 reason.next_try = Some(at);
                 self.set_stand(claim, Some(reason));
                 self.warn_once(claim, what.failure_event(), failure.to_string());
@@ -956,6 +991,32 @@ impl Drive {
     }
 }
 
+/// Who names a volume that was made for another claim.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Naming {
+    /// A persistent volume that somebody wrote.
+    Volume(String),
+    /// A claim.
+    Claim(Reference),
+    /// What this node has noted for a claim: a driver gave both the same.
+    Record(Reference),
+}
+
+impl fmt::Display for Naming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Volume(name) => write!(f, "the PersistentVolume {name} is the same volume of the driver"),
+            Self::Claim(claim) => write!(f, "claim {}/{} names it", claim.namespace(), claim.name()),
+            Self::Record(claim) => write!(f, "claim {}/{} has the same", claim.namespace(), claim.name()),
+        }
+    }
+}
+
+/// The volume that a claim names.
+pub(super) fn names(claim: &PersistentVolumeClaim) -> Option<&String> {
+    claim.spec.as_ref()?.volume_name.as_ref().filter(|it| !it.is_empty())
+}
+
 /// A volume as people know it.
 pub(super) fn shown(volume: &PersistentVolume) -> String {
     let name = volume.metadata.name.as_deref().unwrap_or_default();
@@ -1007,7 +1068,13 @@ fn make(executor: &Executor, store: &Store, order: Provision) -> End {
     }
     let made = controller::create(&executor.scene, &order).and_then(|volume| {
         let made = order.clone().with_volume(volume);
-        store.write(&made).map(|()| Some(made))
+        store.write(&made)?;
+        // After that: of two that get the same at once, one sees the other.
+        let Some(other) = store.other_with(&made)? else { return Ok(Some(made)) };
+        store.write(&order)?;
+        let volume = made.volume.as_ref().map(shown).unwrap_or_default();
+        let what = format!("{volume} was made for claim {}/{} already", other.namespace(), other.name());
+        Err(lied(order.driver(), what))
     });
     let made_nothing = matches!(&made, Err(failure) if failure.left == Left::Nothing);
     let is_forgotten = is_first && made_nothing && store.remove(&order.reference()).is_ok();

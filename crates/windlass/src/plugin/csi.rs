@@ -272,7 +272,8 @@ pub(crate) fn staging_path(scene: &Scene, spec: &VolumeSpec) -> Option<PathBuf> 
     directory::staging(scene, &Identified::of_spec(spec, None)?).ok()
 }
 
-fn lied(driver: &str, what: impl std::fmt::Display) -> Failure {
+/// What a driver said is not so.
+pub(crate) fn lied(driver: &str, what: impl std::fmt::Display) -> Failure {
     let text = format!("driver {driver} said that it was done, but {what}");
     Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::DriverLied), text) }
 }

@@ -29,7 +29,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) is_reread: bool,
     /// Something on this node has the volume, or may have it.
     pub(crate) is_in_use: bool,
-    /// A persistent volume names it that somebody else made.
+    /// Its class says that it stays, or said so when it was made.
+    pub(crate) is_retained: bool,
+    /// Somebody else names it.
     pub(crate) is_named: bool,
 }
 
@@ -75,7 +77,7 @@ pub(crate) enum Kept {
     Retained,
     /// The claim names another volume.
     NamesAnother,
-    /// Another persistent volume is the same volume of the driver.
+    /// Another persistent volume, or another claim, is or names the same volume.
     Named,
 }
 
@@ -101,7 +103,7 @@ pub(crate) fn next(facts: &Facts<'_>) -> Next {
         // What is being made for it is nobody's.
         (Some(_), Some(_)) => Next::Keep(Kept::NamesAnother),
         (None, Some(_)) if !facts.is_complete => Next::Unknown,
-        (None, Some(noted)) if noted.volume.is_some() && !noted.is_deleted_with_claim() => Next::Keep(Kept::Retained),
+        (None, Some(noted)) if noted.volume.is_some() && facts.is_retained => Next::Keep(Kept::Retained),
         (None, Some(_)) if facts.is_named => Next::Keep(Kept::Named),
         (None, Some(_)) if facts.departure.is_none() => Next::Keep(Kept::NotSeen),
         (None, Some(_)) if facts.is_in_use => Next::LetGo,
@@ -186,6 +188,7 @@ mod tests {
             is_complete: true,
             is_reread: true,
             is_in_use: false,
+            is_retained: noted.is_some_and(|it| !it.is_deleted_with_claim()),
             is_named: false,
         }
     }
@@ -232,6 +235,7 @@ mod tests {
             Facts { is_complete: false, ..counted },
             Facts { is_in_use: true, ..counted },
             Facts { is_named: true, ..counted },
+            Facts { is_retained: true, ..counted },
         ];
         for facts in kept {
             assert!(next(&facts).keeps(), "{facts:?}");
