@@ -162,6 +162,7 @@ impl Engine {
             Event::SourceComplete { source, version, containers, orphan_delay, doubt } => {
                 self.source_complete(&source, version, containers, orphan_delay, doubt);
             }
+            Event::SourceRead { source, as_of } => self.source_read(&source, as_of),
             Event::PodHeld { uid, hold } => self.pod_held(&uid, hold),
             Event::HoldReleased(uid) => self.hold_released(&uid),
             Event::SourceLost { source, text } => self.source_lost(&source, &text),

@@ -52,6 +52,15 @@ pub enum Event {
         /// [`Hold`] ends. This is told again when it is another thing, or nothing any more.
         doubt: Option<Arc<str>>,
     },
+    /// A source that can be asked to read all it has again ([`Notice::RereadWanted`](crate::notice::Notice::RereadWanted)) has
+    /// told all that it had at this moment. Once it has said so, be it of the beginning of time, no [`Hold`] ends that is due
+    /// at a later moment than the last one that it told of: what it does not name may be back, and the clock knows first.
+    SourceRead {
+        /// The source.
+        source: SourceName,
+        /// The moment.
+        as_of: Time,
+    },
     /// A source cannot tell whether it has this pod: what is there of it stays as it is, and it gets nothing new (I-1). Of a
     /// pod that is not known, and of which nothing is here, there is nothing to keep.
     PodHeld {

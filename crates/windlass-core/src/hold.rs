@@ -9,7 +9,7 @@ use crate::{
     desired::Held,
     engine::{Engine, Timer},
     event::{Containers, Hold},
-    ids::PodUid,
+    ids::{PodUid, SourceName, Time},
     notice::Notice,
     oddity::Oddity,
     reason::Code,
@@ -36,6 +36,15 @@ impl Engine {
             Some(key) => self.hold_is_over(key),
             None => self.odd(Oddity::NotHeld, format!("pod {uid} is to be held no longer, but was not held")),
         }
+    }
+
+    pub(crate) fn source_read(&mut self, name: &SourceName, as_of: Time) {
+        let Some(source) = self.world.sources.get_mut(name) else {
+            self.odd(Oddity::UnknownSource, format!("source {name} was read, but was not announced"));
+            return;
+        };
+        source.read = source.read.max(Some(as_of));
+        self.end_holds();
     }
 
     /// What was found and is named by nobody, once all is known: a pod, or volumes of a pod that does not name them.
@@ -100,10 +109,14 @@ impl Engine {
 
     /// The time for which a pod was held has passed.
     pub(crate) fn hold_is_due(&mut self, key: PodKey) {
-        // What a source cannot read may name it.
-        match self.world.all_is_known() {
-            true => self.hold_is_over(key),
-            false => self.touch_volumes_of(key),
+        let until = self.world.pods[key].hold.as_ref().and_then(|it| it.until);
+        // What a source cannot read, or has not read yet, may name it.
+        match (self.world.all_is_known(), until) {
+            (true, Some(as_of)) if !self.world.is_read_as_of(as_of) => {
+                self.notices.push_back(Notice::RereadWanted { as_of });
+            }
+            (true, _) => self.hold_is_over(key),
+            (false, _) => self.touch_volumes_of(key),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     answer::WaitError,
-    ids::{PodUid, VolumeId, WaiterId},
+    ids::{PodUid, Time, VolumeId, WaiterId},
     operation::Trouble,
     reason::Code,
 };
@@ -37,6 +37,12 @@ pub enum Notice {
     PodReleased(PodUid),
     /// The time is over for which this pod was held, and it is gone: as if its source had said so.
     HoldEnded(PodUid),
+    /// The time is over for which something is held: it goes if it still is once the sources that can have read all they have
+    /// again ([`Event::SourceRead`](crate::Event::SourceRead)).
+    RereadWanted {
+        /// When it was over: what they have at this moment, or later, is to be told.
+        as_of: Time,
+    },
     /// Growing a volume came to an end that its claim should show (E-286, E-287).
     ExpansionEnded {
         /// The volume.

@@ -53,6 +53,8 @@ pub(crate) struct Source {
     pub(crate) life: u64,
     /// How long what no source has named since the start stays.
     pub(crate) orphan_delay: Duration,
+    /// The last moment of which it has told all it had, if it can be asked.
+    pub(crate) read: Option<Time>,
 }
 
 impl Source {
@@ -116,6 +118,11 @@ impl World {
     /// Is it known what all sources have?
     pub(crate) fn all_is_known(&self) -> bool {
         self.start.may_take_away && self.sources.values().all(|it| it.state == SourceState::Complete { doubt: None })
+    }
+
+    /// Have all sources that can be asked told all they had at this moment?
+    pub(crate) fn is_read_as_of(&self, moment: Time) -> bool {
+        self.sources.values().filter_map(|it| it.read).all(|it| it >= moment)
     }
 
     /// How long what no source has named since the start stays: as long as the most careful of them says.

@@ -223,6 +223,7 @@ pub struct WatchedFiles {
     /// Tells of changes of the mount table while a directory is lost: mounting makes no file event.
     mounts: Option<OwnedFd>,
     as_of: SystemTime,
+    heard: Instant,
     /// How often it was begun to read everything, and how often that came to its end.
     begun: u64,
     read: u64,
@@ -260,6 +261,7 @@ impl WatchedFiles {
             lost: BTreeSet::new(),
             mounts: None,
             as_of: SystemTime::UNIX_EPOCH,
+            heard: Instant::now(),
             begun: 0,
             read: 0,
         })
@@ -269,6 +271,12 @@ impl WatchedFiles {
     #[must_use]
     pub fn as_of(&self) -> SystemTime {
         self.as_of
+    }
+
+    /// Whatever the kernel had to tell of by this moment has been looked at: what was missed then is in no other place.
+    #[must_use]
+    pub fn heard(&self) -> Instant {
+        self.heard
     }
 
     /// How often everything has been read; see [`Handle::reread`].
@@ -314,7 +322,7 @@ impl WatchedFiles {
 
     /// What changed up to now; the first time, all there is.
     pub fn now(&mut self) -> Result<Vec<Change>, Error> {
-        let as_of = SystemTime::now();
+        let (as_of, heard) = (SystemTime::now(), Instant::now());
         self.take_in()?;
         let wanted = self.handle.wanted.load(Ordering::Acquire);
         if self.begun < wanted {
@@ -366,6 +374,7 @@ impl WatchedFiles {
         self.as_of = as_of;
         if self.touched.is_empty() {
             self.read = self.begun;
+            self.heard = heard;
         }
         Ok(whole)
     }

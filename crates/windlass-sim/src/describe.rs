@@ -20,6 +20,7 @@ pub fn describe(event: &Event) -> String {
             let doubt = doubt.as_ref().map(|it| format!(", in doubt: {it}")).unwrap_or_default();
             format!("told: source {source} is complete as of version {}{doubt}", version.0)
         }
+        Event::SourceRead { source, as_of } => format!("told: source {source} was read as of {as_of:?}"),
         Event::PodHeld { uid, hold } => format!("told: pod {uid} is held: {}", hold.text),
         Event::HoldReleased(uid) => format!("told: pod {uid} need not be held"),
         Event::SourceAnnounced(source) => format!("told: there is a source {source}"),
@@ -157,6 +158,7 @@ pub fn describe_notice(notice: &Notice) -> Option<String> {
         Notice::WaitEnded { waiter, result: Err(error) } => format!("answer: waiter {}: {error}", waiter.0),
         Notice::InUseChanged { version } => format!("notice: what is in use changed, version {version}"),
         Notice::Synced => "notice: what is in use may be reported".into(),
+        Notice::RereadWanted { as_of } => format!("notice: sources are to be read again as of {as_of:?}"),
         Notice::HoldEnded(pod) => format!("notice: pod {pod} was held for long enough"),
         Notice::PodReleased(pod) => format!("notice: nothing of pod {pod} is left"),
         Notice::ExpansionEnded { volume, verdict } => match verdict {

@@ -169,7 +169,7 @@ impl World {
             }
             Notice::WaitEnded { waiter, result } => self.wait_ended(waiter, result.is_ok()),
             Notice::ExpansionEnded { volume, verdict } => self.expansion_ended(&volume, &verdict),
-            Notice::VolumeChanged { .. } | Notice::HoldEnded(_) => {}
+            Notice::VolumeChanged { .. } | Notice::HoldEnded(_) | Notice::RereadWanted { .. } => {}
         }
     }
 

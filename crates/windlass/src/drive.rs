@@ -19,6 +19,7 @@ mod operations;
 mod outside;
 mod pods;
 mod provision;
+mod reading;
 mod recorder;
 mod retry;
 mod show;
@@ -51,6 +52,7 @@ use self::{
     holdings::Holdings,
     inbox::Inbox,
     operations::Operations,
+    reading::Reading,
     start::Start,
     waits::Waits,
 };
@@ -84,6 +86,7 @@ pub(crate) struct Drive {
     start: Start,
     waits: Waits,
     provisions: Provisions,
+    reading: Reading,
     alarms: Alarms,
     report: Report,
     messages: Messages,
@@ -151,6 +154,7 @@ impl Drive {
             start: Start::default(),
             waits: Waits::default(),
             provisions,
+            reading: Reading::default(),
             alarms: Alarms::default(),
             report,
             messages: Messages { gives_memory_back, ..Messages::default() },
@@ -229,9 +233,9 @@ impl Drive {
             }
             Message::Republish(pod) => self.republish(&pod),
             Message::RemoveDirectory(pod) => self.remove_directory(&pod),
-            Message::DeletePod(pod, answer) => _ = answer.send(self.delete_pod(&pod)),
-            Message::DeleteOrphans(pod, answer) => _ = answer.send(self.delete_orphans(&pod)),
-            Message::DeleteClaim(claim, answer) => _ = answer.send(self.delete_claim(&claim)),
+            order @ (Message::DeletePod(..) | Message::DeleteOrphans(..) | Message::DeleteClaim(..)) => {
+                self.once_read(self.now(), order);
+            }
             Message::Question(Question { about, look }) => {
                 self.tell_turns(&about);
                 look(self);
@@ -303,6 +307,7 @@ impl Drive {
             Notice::WaitEnded { waiter, result } => self.wait_ended(waiter, result),
             Notice::VolumeChanged { volume, pod, code } => self.volume_changed(volume, pod, code),
             Notice::PodReleased(pod) => self.release(&pod),
+            Notice::RereadWanted { as_of } => self.reread(as_of),
             Notice::HoldEnded(pod) => self.hold_ended(&pod),
             Notice::Synced => self.outside.say(Change::Synced),
             Notice::InUseChanged { version } => {

@@ -420,14 +420,14 @@ pub enum ClaimRefusal {
         /// The pods that have it, or may have it.
         pods: Vec<String>,
     },
-    /// Another persistent volume is the same volume of the driver.
-    #[error("volume {volume} of claim {claim} is also the PersistentVolume {other}: remove that first")]
+    /// Somebody else names it.
+    #[error("volume {volume} of claim {claim} stays, because {other}: remove that first")]
     Named {
         /// `namespace/name`.
         claim: String,
         /// The volume.
         volume: String,
-        /// The other.
+        /// Who, and how.
         other: String,
     },
     /// Whether the claim is there is not known.

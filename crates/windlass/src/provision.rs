@@ -4,11 +4,10 @@
 //! was going to be asked for is noted before it is asked ([`store`]), under a name that nobody else has, so that whatever
 //! is interrupted is gone on with and never made twice. `drive/provision.rs` says when; this says what, and does nothing.
 
-pub(crate) mod departure;
 pub(crate) mod next;
 pub(crate) mod store;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -26,7 +25,6 @@ use serde::{Deserialize, Serialize};
 use windlass_core::ids::VolumeId;
 use windlass_csi::proto::csi::{self, VolumeCapability, volume_capability as capability};
 
-use self::departure::Departure;
 use crate::{
     objects::{self, Reference},
     plugin::csi::names::volume_id,
@@ -72,6 +70,28 @@ pub(crate) struct Provision {
     /// Whether it was begun to be deleted: from then on nobody gets it any more.
     #[serde(default, rename = "released")]
     pub(crate) is_released: bool,
+}
+
+/// A claim was seen to go.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Departure {
+    /// When, by the clock on the wall.
+    pub(crate) since: Timestamp,
+    /// How long its volume stays once nothing else keeps it. What was said then counts, whatever is set by now.
+    delay_milliseconds: u64,
+}
+
+impl Departure {
+    /// A claim has gone just now, and its volume stays for so long.
+    pub(crate) fn now(delay: Duration) -> Self {
+        Self { since: Timestamp::now(), delay_milliseconds: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX) }
+    }
+
+    /// How long its volume stays.
+    pub(crate) fn delay(&self) -> Duration {
+        Duration::from_millis(self.delay_milliseconds)
+    }
 }
 
 impl Provision {

@@ -13,7 +13,7 @@ use windlass_testing::daemon::Case;
 
 use crate::{
     attacks,
-    driver::{APP, CLAIM, Disk},
+    driver::{APP, CLAIM, DRIVER, Disk},
     victim::{log, logged, overwrite, pass_the_delay, pass_the_delay_blindly, pod, put, until_told},
 };
 
@@ -32,6 +32,8 @@ attacks!["claims":
     the_manifests_are_swapped_while_a_claim_waits_for_its_deletion,
     the_manifests_are_covered_while_a_claim_waits_for_its_deletion,
     a_manifest_is_torn_and_mended_while_a_claim_waits_for_its_deletion,
+    the_volume_that_keeps_the_volume_of_a_claim_is_away_for_a_moment,
+    the_manifests_are_not_mounted_at_a_start_while_a_claim_waits_for_its_deletion,
     the_state_directory_is_removed_while_a_claim_has_a_volume,
     the_notes_of_a_claim_are_removed_while_it_has_a_volume,
 ];
@@ -316,6 +318,58 @@ fn a_manifest_is_torn_and_mended_while_a_claim_waits_for_its_deletion(case: &Cas
     put(&manifests, "app.yaml", APP);
     case.wait_mounted(&["app"]);
     disk.pod_has_it(case, "the claim is back");
+    disk.end(case);
+}
+
+/// What keeps a volume may be away by accident, as its claim may be.
+fn the_volume_that_keeps_the_volume_of_a_claim_is_away_for_a_moment(case: &Case) {
+    let manifests = case.path("manifests");
+    let disk = Disk::make(case, &SOON, &two_files());
+    let claim = case.json(&["get", "claim", "data"]);
+    let handle = claim["status"]["volumeHandle"].as_str().unwrap();
+    let mine = format!(
+        "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: mine}}\nspec:\n  capacity: {{storage: 16Mi}}\n  \
+         accessModes: [ReadWriteOnce]\n  csi: {{driver: {DRIVER}, volumeHandle: {handle}}}\n"
+    );
+    remove_both(case, &manifests);
+    put(&manifests, "mine.yaml", &mine);
+    for _ in 0..2 {
+        pass_the_delay_blindly(case);
+    }
+    disk.canary_lives(case, "another volume names it");
+    let since = logged(case);
+    fs::remove_file(manifests.join("mine.yaml")).unwrap();
+    until_told(case, since, "DeletePending");
+    put(&manifests, "mine.yaml", &mine);
+    for what in ["away for a moment", "away for a moment, a while ago"] {
+        pass_the_delay_blindly(case);
+        disk.canary_lives(case, what);
+    }
+    disk.end(case);
+}
+
+/// What an earlier life saw go may be back in manifests that this one does not see: it has all of the time to be seen.
+fn the_manifests_are_not_mounted_at_a_start_while_a_claim_waits_for_its_deletion(case: &Case) {
+    let (source, manifests) = (case.path("source"), case.path("manifests"));
+    fs::create_dir_all(&source).unwrap();
+    mount_bind(&source, &manifests).unwrap();
+    let mut disk = Disk::make(case, &SOON, &two_files());
+    remove_both(case, &source);
+    for _ in 0..5 {
+        disk.kill();
+        put(&source, "data.yaml", CLAIM);
+        put(&source, "app.yaml", APP);
+        unmount(&manifests, UnmountFlags::DETACH).unwrap();
+        let since = logged(case);
+        disk.start(case);
+        until_told(case, since, "DeletePending");
+        disk.canary_lives(case, "a start on a bare mount point");
+        mount_bind(&source, &manifests).unwrap();
+    }
+    disk.kill();
+    disk.start(case);
+    case.wait_mounted(&["app"]);
+    disk.pod_has_it(case, "the manifests are back");
     disk.end(case);
 }
 

@@ -365,3 +365,34 @@ fn a_pod_that_went_before_the_disk_was_read_is_not_held() {
     odd in words:
     ");
 }
+
+/// I-1: the clock knows that the time is over before the source has said that the manifest is back.
+#[test]
+fn what_was_held_goes_only_once_the_sources_have_read_all_they_have_again() {
+    insta::assert_snapshot!(start("
+        volume tmp: own
+        found tmp in a proven
+        found tmp in b proven
+        disk read
+        attachments complete
+        source s was read
+        source s complete orphans stay 10m
+        after 9m
+        source s was read
+        after 2m
+        ? pod a
+        pod a wants tmp
+        source s was read
+        ? pod a
+        ? pod b
+    "), @"
+    synced
+    sources are to be read again
+    sources are to be read again
+    pod a: a is Held
+    #1 unpublish tmp from b
+    pod b is held no longer
+    pod a: default/a is Known(Running)
+    pod b: b is Gone
+    ");
+}

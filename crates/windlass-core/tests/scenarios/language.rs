@@ -198,6 +198,7 @@ impl Told {
                     writeln!(self.trace, "wait {} failed: {error}", waiter.0).unwrap();
                 }
                 Notice::PodReleased(uid) => writeln!(self.trace, "pod {uid} released").unwrap(),
+                Notice::RereadWanted { .. } => writeln!(self.trace, "sources are to be read again").unwrap(),
                 Notice::HoldEnded(uid) => writeln!(self.trace, "pod {uid} is held no longer").unwrap(),
                 Notice::Synced => writeln!(self.trace, "synced").unwrap(),
                 Notice::ExpansionEnded { volume, verdict } => {
@@ -336,6 +337,7 @@ impl Told {
                 orphan_delay: Duration::from_secs(600),
                 doubt: Some(text.into()),
             },
+            ["source", source, "was", "read"] => Event::SourceRead { source: source.into(), as_of: self.now },
             ["pod", pod, "held", "for", ref delay @ ..] => {
                 let delay = match delay {
                     ["ever"] => None,

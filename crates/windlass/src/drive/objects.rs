@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use windlass_core::{Event, ids::PodUid};
 
-use super::Drive;
+use super::{Drive, provision::names};
 use crate::{
     memory::Object,
     objects::{Kind, Lookup, Reference},
@@ -13,7 +13,14 @@ use crate::{
 impl Drive {
     pub(super) fn object_given(&mut self, object: Object) {
         match object {
-            Object::Claim(claim) => self.claim_is_given(claim),
+            Object::Claim(claim) => {
+                let named = self.named_by(&Object::Claim(claim.clone()).reference());
+                let now = names(&claim).cloned();
+                self.claim_is_given(claim);
+                for volume in named.into_iter().chain(now) {
+                    self.look_at_claim_named(&volume);
+                }
+            }
             Object::Class(_) => {
                 self.put(object);
                 self.provision_for_class();
@@ -54,6 +61,7 @@ impl Drive {
             Lookup::Found(Object::Volume(volume)) => Some(volume.clone()),
             Lookup::Found(_) | Lookup::Absent | Lookup::Unavailable(_) => None,
         };
+        let named = self.named_by(reference);
         let pods = self.wishes.memory_mut().remove(reference);
         self.apply_all(pods);
         self.tell(Event::ObjectChanged(reference.into()));
@@ -61,8 +69,22 @@ impl Drive {
             self.claim_has_changed(reference);
             self.claim_is_gone(reference);
         }
+        if reference.kind() == Kind::Class {
+            self.provision_for_class();
+        }
+        if let Some(volume) = named {
+            self.look_at_claim_named(&volume);
+        }
         if let Some(volume) = volume {
             self.look_at_claim_of(&volume);
+        }
+    }
+
+    /// The volume that a claim names as it is.
+    fn named_by(&self, claim: &Reference) -> Option<String> {
+        match self.wishes.memory().get(claim) {
+            Lookup::Found(Object::Claim(claim)) => names(claim).cloned(),
+            Lookup::Found(_) | Lookup::Absent | Lookup::Unavailable(_) => None,
         }
     }
 

@@ -59,7 +59,7 @@ impl Drive {
                     self.pod_held(&uid, hold);
                 }
             }
-            Said::Rereads(reread) => self.provisions.can_be_reread(source.clone(), reread),
+            Said::Rereads(reread) => self.source_rereads(source, reread),
             Said::Read(number) => self.source_was_read(source, number),
             Said::Replaced { meant } => self.source_was_replaced(meant),
             Said::Lost(text) => {

@@ -3,9 +3,10 @@
 //!
 //! A volume is deleted only if its claim was seen to go while this node was told of everything there is: a manifest that
 //! cannot be read, a directory that is not there yet, or a start with other manifests than before delete nothing. Nor does
-//! anything while the volume may be in use (I-1), or before a delay in which the claim may come back (I-15). That delay begins
-//! anew whenever it was not known for a while what claims there are, and what was seen counts for nothing once another place
-//! is read by accident. Before the deletion everything is read again.
+//! anything while the volume may be in use (I-1) or somebody else names it, or before a delay in which the claim may come back
+//! (I-15). That delay counts only the time in which all that a deletion needs was so without a break: whatever stops being so,
+//! the end of this process too, voids it, and it begins anew, for people to see, when all is so again. What was seen counts for
+//! nothing once another place is read by accident. Before the deletion everything is read again.
 //!
 //! This is a room of its own: what is known of claims is private to it, and it has timers and back-off of its own, which
 //! nothing else in the drive has. The rest of the drive comes in by these calls and by no field:
@@ -13,7 +14,7 @@
 //! | What is told | Call |
 //! |---|---|
 //! | the start: where notes are, what was noted | `Provisions::store`, `provisions_were_read` |
-//! | sources: all is given, it is not known any more, all was read again, or is read at another place | `claims_are_complete`, `claims_are_incomplete`, `Provisions::can_be_reread`, `source_was_read`, `source_was_replaced` |
+//! | sources: all is given, it is not known any more, all was read again, or is read at another place | `claims_are_complete`, `claims_are_incomplete`, `look_at_due_claims`, `source_was_replaced` |
 //! | objects: a claim came, changed or went, a class or volume did | `claim_is_given`, `claim_has_changed`, `claim_is_gone`, `provision_for_class`, `look_at_claim_of` |
 //! | a driver is there | `provision_for_driver` |
 //! | pods: one uses claims; volumes were let go of | `claims_are_used`, `volumes_were_let_go` |
@@ -25,17 +26,20 @@ mod claims;
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt,
     num::NonZeroUsize,
     sync::Arc,
     time::Duration,
 };
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
     core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
     storage::v1::StorageClass,
 };
 use windlass_core::{
     ids::{DriverName, PodUid, SourceName, Time, VolumeId},
+    operation::{Cause, Obstacle},
     reason::{Code, Reason, WaitsOn},
     snapshot::{SourceState, SourceView},
 };
@@ -51,15 +55,15 @@ use crate::{
     memory::{Memory, Object},
     node::{Change, Ended, Loss},
     objects::{Kind, Lookup, Reference},
-    plugin::csi::names,
-    plugin::{Failure, Left, csi::controller},
+    plugin::{
+        Failure, Left,
+        csi::{controller, lied, names},
+    },
     provision::{
-        self, Provision,
-        departure::{Departure, Moment},
+        self, Departure, Provision,
         next::{Facts, Kept, Next, next},
         store::{self, Store},
     },
-    source::Reread,
     tell::Tone,
     view,
 };
@@ -82,19 +86,13 @@ pub(crate) struct Provisions {
     /// Why volumes do not grow that this node was told cannot.
     refused_growth: HashMap<VolumeId, Reason>,
     /// How long the volume of a claim that went stays.
-    delete_delay: Duration,
+    pub(super) delete_delay: Duration,
     /// How long it stays at least, if that was seen by an earlier life.
     orphan_delay: Duration,
     /// Whether what earlier lives noted is known: before that nothing is made.
     is_read: bool,
     /// Whether all claims there are have been given: before that nothing is deleted.
     is_complete: bool,
-    /// Whether it was not known for a while what claims there are, since it was known last.
-    was_doubted: bool,
-    /// How sources are made to read everything again that can.
-    rereads: BTreeMap<SourceName, Reread>,
-    /// How often they have done so.
-    read: BTreeMap<SourceName, u64>,
 }
 
 /// What is known of one claim.
@@ -109,12 +107,12 @@ struct Entry {
     is_running: bool,
     /// The claim was seen to go.
     departure: Option<Departure>,
-    /// That was in an earlier life, and not all claims have been given in this one.
+    /// That was in an earlier life.
     is_recalled: bool,
-    /// When its volume is deleted for that, also as it was first told.
-    due: Option<(Time, jiff::Timestamp)>,
-    /// How often sources are to have read everything before that, once they were asked.
-    to_read: Option<BTreeMap<SourceName, u64>>,
+    /// Somebody says that its volume is to go now.
+    is_ordered: bool,
+    /// When its volume is deleted, also as it was first told, while nothing keeps it.
+    due: Option<(Time, Timestamp)>,
     /// This node has grown the volume, which is not noted yet.
     has_grown: bool,
     failures: u32,
@@ -136,8 +134,8 @@ impl Entry {
             is_running: false,
             departure: None,
             is_recalled: false,
+            is_ordered: false,
             due: None,
-            to_read: None,
             has_grown: false,
             failures: 0,
             failure: None,
@@ -147,16 +145,25 @@ impl Entry {
         }
     }
 
-    /// The claim was seen to go, and its volume stays for this long.
-    fn depart(&mut self, now: Time, moment: &Moment, delay: Duration) {
-        self.departure = Some(Departure::begin(moment, delay));
-        self.due = Some((now + delay, moment.after(delay)));
+    /// How long its volume stays once nothing else keeps it. A claim that an earlier life saw go may have come back while
+    /// nobody looked, and be missing by accident now, as any pod: it stays for at least as long as those do (I-1).
+    fn delay(&self, orphan_delay: Duration) -> Duration {
+        match &self.departure {
+            Some(departure) if !self.is_ordered => departure.delay().max(orphan_delay * u32::from(self.is_recalled)),
+            Some(_) | None => Duration::ZERO,
+        }
     }
 
-    /// Whether the claim was seen to go, and that is all: nobody said so, and the deletion has not begun.
-    fn is_departing(&self) -> bool {
-        let is_doomed = self.noted.as_ref().is_some_and(Provision::is_doomed);
-        self.departure.as_ref().is_some_and(|it| !it.is_ordered()) && !is_doomed
+    /// From now on nothing keeps its volume, which stays for the whole delay.
+    fn begin_count(&mut self, now: Time, orphan_delay: Duration) {
+        let delay = self.delay(orphan_delay);
+        let wall = SignedDuration::try_from(delay).ok().and_then(|it| Timestamp::now().checked_add(it).ok());
+        self.due = Some((now + delay, wall.unwrap_or(Timestamp::MAX)));
+    }
+
+    /// Something keeps its volume, or may: what was counted until now counts for nothing.
+    fn void_count(&mut self) {
+        (self.due, self.is_ordered) = (None, false);
     }
 }
 
@@ -230,9 +237,6 @@ impl Provisions {
             orphan_delay: Duration::ZERO,
             is_read: false,
             is_complete: false,
-            was_doubted: false,
-            rereads: BTreeMap::new(),
-            read: BTreeMap::new(),
         }
     }
 
@@ -240,19 +244,11 @@ impl Provisions {
         self.store.clone()
     }
 
-    /// A source can be made to read everything again.
-    pub(super) fn can_be_reread(&mut self, source: SourceName, reread: Reread) {
-        self.rereads.insert(source, reread);
-    }
-
-    /// Whether sources have read everything as often as this.
-    fn have_read(&self, to_read: &BTreeMap<SourceName, u64>) -> bool {
-        to_read.iter().all(|(source, number)| self.read.get(source).is_some_and(|it| it >= number))
-    }
-
     fn note(&mut self, claim: &Reference, noted: Option<Provision>, now: Time) {
         let entry = self.claims.entry(claim.clone()).or_insert_with(|| Entry::new(now));
-        if let Some(volume) = entry.noted.as_ref().and_then(Provision::volume_id) {
+        if let Some(volume) = entry.noted.as_ref().and_then(Provision::volume_id)
+            && self.volumes.get(&volume) == Some(claim)
+        {
             self.volumes.remove(&volume);
         }
         if let Some(volume) = noted.as_ref().and_then(Provision::volume_id) {
@@ -265,7 +261,6 @@ impl Provisions {
 impl Drive {
     /// What earlier lives noted.
     pub(super) fn provisions_were_read(&mut self, found: Vec<Provision>) {
-        let moment = Moment::now(&self.outside.executor.boot);
         for provision in found {
             let (claim, now) = (provision.reference(), self.now());
             let departure = provision.departure.clone();
@@ -279,8 +274,6 @@ impl Drive {
                 entry.given = entry.given.take().or(given);
                 // One that is there has come back, and one that was seen to go in this life went then.
                 if entry.given.is_none() && entry.departure.is_none() {
-                    let remaining = departure.as_ref().map(|it| it.remaining(&moment));
-                    entry.due = remaining.map(|it| (now + it, moment.after(it)));
                     entry.departure = departure;
                     entry.is_recalled = true;
                 }
@@ -288,42 +281,19 @@ impl Drive {
             self.show_claim(&claim);
         }
         self.provisions.is_read = true;
-        if self.provisions.is_complete {
-            self.spare_recalled();
-        }
         self.look_at_claims(|_| true);
     }
 
-    /// All claims there are have been given. One that earlier lives saw go may have come back while nobody looked, and be
-    /// missing by accident now, as any pod: its volume stays for at least as long as those do (I-1, I-15).
+    /// All claims there are have been given.
     pub(super) fn claims_are_complete(&mut self, orphan_delay: Duration) {
         self.provisions.is_complete = true;
-        if !self.claims_are_known() {
-            self.provisions.was_doubted = true;
-        } else if std::mem::take(&mut self.provisions.was_doubted) {
-            self.count_anew();
-        }
         self.provisions.orphan_delay = self.provisions.orphan_delay.max(orphan_delay);
-        self.spare_recalled();
         self.look_at_claims(|_| true);
-    }
-
-    fn spare_recalled(&mut self) {
-        let (delay, moment) = (self.provisions.orphan_delay, Moment::now(&self.outside.executor.boot));
-        let soonest = self.now() + delay;
-        for entry in self.provisions.claims.values_mut().filter(|it| it.is_recalled) {
-            let is_hasty = entry.due.is_some_and(|(due, _)| due < soonest);
-            if is_hasty && entry.departure.as_ref().is_some_and(|it| !it.is_ordered()) {
-                entry.due = Some((soonest, moment.after(delay)));
-            }
-            entry.is_recalled = false;
-        }
     }
 
     /// It is not known any more whether all claims there are have been given.
     pub(super) fn claims_are_incomplete(&mut self) {
         self.provisions.is_complete = false;
-        self.provisions.was_doubted = true;
         self.look_at_claims(|_| true);
     }
 
@@ -333,32 +303,21 @@ impl Drive {
         self.provisions.is_complete && self.silent_source().is_none()
     }
 
-    /// What claims there are was not known for a while, or is read at another place since: whoever sees that something was
-    /// wrong has all of the time to put back what is missing (I-15).
-    fn count_anew(&mut self) {
-        let (moment, delay, now) = (Moment::now(&self.outside.executor.boot), self.provisions.delete_delay, self.now());
-        for entry in self.provisions.claims.values_mut().filter(|it| it.is_departing()) {
-            entry.depart(now, &moment, delay);
-        }
-    }
-
     /// A source reads at another place than before. If nobody meant that, it is not known any more that claims went: they may
     /// be back at the place of before.
     pub(super) fn source_was_replaced(&mut self, meant: bool) {
-        if meant {
-            self.count_anew();
-        } else {
-            for entry in self.provisions.claims.values_mut().filter(|it| it.is_departing()) {
-                (entry.departure, entry.due) = (None, None);
-            }
+        let is_doomed = |it: &Entry| it.noted.as_ref().is_some_and(Provision::is_doomed);
+        for entry in self.provisions.claims.values_mut().filter(|it| it.departure.is_some() && !is_doomed(it)) {
+            entry.void_count();
+            entry.departure = entry.departure.take().filter(|_| meant);
         }
         self.look_at_claims(|it| it.given.is_none());
     }
 
-    /// A source has read everything again.
-    pub(super) fn source_was_read(&mut self, source: &SourceName, number: u64) {
-        self.provisions.read.insert(source.clone(), number);
-        self.look_at_claims(|it| it.to_read.is_some());
+    /// Sources have read everything again, for which volumes wait whose time is over.
+    pub(super) fn look_at_due_claims(&mut self) {
+        let now = self.now();
+        self.look_at_claims(|it| it.due.is_some_and(|(due, _)| due <= now));
     }
 
     /// Something was removed that this node keeps for itself. What was noted for claims is known, and is written again: nothing
@@ -411,20 +370,21 @@ impl Drive {
         self.look_at_claims(|_| true);
     }
 
-    /// A class changed, which decides about claims that wait: what failed with the old one is tried at once.
+    /// A class changed or went, which decides about claims that wait: what failed with the old one is tried at once.
     pub(super) fn provision_for_class(&mut self) {
         for entry in self.provisions.claims.values_mut().filter(|it| it.noted.is_none()) {
             entry.not_before = None;
         }
-        self.look_at_claims(|it| it.stand.is_some() && it.noted.is_none());
+        self.look_at_claims(|it| it.stand.is_some() && it.noted.is_none() || it.departure.is_some());
     }
 
     /// A claim was removed by whoever gave it. One that nobody gave in this life was not seen to go (I-15).
     pub(super) fn claim_is_gone(&mut self, claim: &Reference) {
-        let (moment, delay, now) = (Moment::now(&self.outside.executor.boot), self.provisions.delete_delay, self.now());
+        let (now, delay, orphan_delay) = (self.now(), self.provisions.delete_delay, self.provisions.orphan_delay);
         let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
         if entry.given.take().is_some() {
-            entry.depart(now, &moment, delay);
+            entry.departure = Some(Departure::now(delay));
+            entry.begin_count(now, orphan_delay);
             self.look_at_claim(claim);
         }
     }
@@ -456,8 +416,13 @@ impl Drive {
         let claim = self.provisions.volumes.get(volume);
         let Some(entry) = claim.and_then(|it| self.provisions.claims.get(it)) else { return false };
         let Some(noted) = &entry.noted else { return false };
-        let is_due = entry.departure.is_some() && entry.due.is_some_and(|(due, _)| due <= self.now());
-        entry.given.is_none() && noted.is_deleted_with_claim() && (is_due || noted.is_released)
+        // While something keeps it no time counts, and what is left of the time after that is all of it.
+        let is_due = match entry.due {
+            Some((due, _)) => due <= self.now(),
+            None => entry.delay(self.provisions.orphan_delay).is_zero(),
+        };
+        let is_due = entry.departure.is_some() && is_due;
+        entry.given.is_none() && self.is_deleted_with_claim(noted) && (is_due || noted.is_released)
     }
 
     /// Something ended that a volume was needed for.
@@ -500,7 +465,7 @@ impl Drive {
         let is_back = entry.departure.take().is_some();
         entry.is_recalled = false;
         entry.given = Some(given);
-        entry.due = None;
+        entry.void_count();
         // It does not go any more; what it is instead is said below.
         entry.stand = entry.stand.take().filter(|_| !is_back);
         self.show_claim(&claim);
@@ -531,34 +496,49 @@ impl Drive {
         if !self.provisions.is_read || self.stopping.is_some() {
             return;
         }
-        let Some(entry) = self.provisions.claims.get(claim).filter(|it| !it.is_running) else { return };
+        let Some(entry) = self.provisions.claims.get(claim) else { return };
         let volume = entry.noted.as_ref().and_then(Provision::volume_id);
+        let due = entry.due.map(|(due, _)| due);
         let facts = Facts {
             now: self.now(),
             given: entry.given.as_deref(),
             noted: entry.noted.as_ref(),
             departure: entry.departure.as_ref(),
-            due: entry.due.map(|(due, _)| due),
+            due,
             not_before: entry.not_before,
             is_complete: self.claims_are_known(),
-            is_reread: entry.to_read.as_ref().is_some_and(|it| self.provisions.have_read(it)),
+            is_reread: due.max(entry.not_before).is_some_and(|it| self.reading.unread_as_of(it).is_none()),
             is_in_use: volume.is_some_and(|it| self.engine.view_volume(&it).is_some()),
+            is_retained: entry.noted.as_ref().is_some_and(|it| !self.is_deleted_with_claim(it)),
             // Asked only where it matters, for it goes through all persistent volumes.
             is_named: entry.given.is_none()
                 && entry.departure.is_some()
                 && entry.noted.as_ref().is_some_and(|it| self.naming(it).is_some()),
         };
-        let (next, given, noted) = (next(&facts), entry.given.clone(), entry.noted.clone());
-        if !matches!(next, Next::Reread | Next::Delete)
-            && let Some(entry) = self.provisions.claims.get_mut(claim)
-        {
-            // What was read before something else came is old by the time that it matters.
-            entry.to_read = None;
+        let decide = next;
+        let (next, given, noted) = (decide(&facts), entry.given.clone(), entry.noted.clone());
+        // What is to be told does not wait until it is on disk.
+        let is_counted = next == Next::Note
+            && noted
+                .clone()
+                .map(|it| it.departed(entry.departure.clone()))
+                .is_some_and(|after| matches!(decide(&Facts { noted: Some(&after), ..facts }), Next::Count(_)));
+        let (now, orphan_delay) = (facts.now, self.provisions.orphan_delay);
+        let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
+        if next.keeps() {
+            entry.void_count();
+        }
+        if entry.is_running {
+            return;
+        }
+        if next == Next::Begin {
+            entry.begin_count(now, orphan_delay);
+            return self.look_at_claim(claim);
         }
         match (next, given, noted) {
             (Next::Make, Some(given), noted) => self.make_for(claim, &given, noted),
             (Next::Grow { to_bytes, .. }, _, Some(noted)) => self.grow_for(claim, noted, to_bytes),
-            (Next::Note, _, Some(noted)) => self.note_departure(claim, noted),
+            (Next::Note, _, Some(noted)) => self.note_departure(claim, noted, is_counted),
             (Next::Reread, _, Some(noted)) => self.reread_for(claim, &noted),
             (Next::Delete, _, Some(noted)) => self.delete_for(claim, noted),
             (next, _, noted) => self.stand_by(claim, next, noted.as_ref()),
@@ -596,8 +576,8 @@ impl Drive {
                 self.stand(claim, Code::VolumeKept, &text, WaitsOn::Nothing);
             }
             Next::Keep(Kept::Named) => {
-                let other = noted.and_then(|it| self.naming(it)).unwrap_or_default();
-                let text = format!("{volume} is kept: the PersistentVolume {other} is the same volume of the driver");
+                let other = noted.and_then(|it| self.naming(it)).map(|it| it.to_string()).unwrap_or_default();
+                let text = format!("{volume} is kept: {other}");
                 self.stand(claim, Code::VolumeKept, &text, WaitsOn::Nothing);
             }
             Next::Keep(Kept::NamesAnother) => {
@@ -609,10 +589,12 @@ impl Drive {
                 self.say_when_deleted(claim, &volume);
             }
             Next::LetGo => {
-                let text = format!("the claim is gone, and {volume} is deleted when nothing has it any more");
+                let text = format!(
+                    "the claim is gone, and {volume} is deleted when nothing has had it for all of the delete-delay"
+                );
                 self.stand(claim, Code::StillInPods, &text, WaitsOn::Nothing);
             }
-            Next::Make | Next::Grow { .. } | Next::Note | Next::Reread | Next::Delete => {
+            Next::Make | Next::Grow { .. } | Next::Note | Next::Begin | Next::Reread | Next::Delete => {
                 unreachable!("{next:?} is done, not waited for")
             }
         }
@@ -628,16 +610,39 @@ impl Drive {
         self.silent_source().map_or(WaitsOn::Nothing, WaitsOn::Source)
     }
 
-    /// The persistent volume that is the same volume of the driver as this node has made, if there is one besides.
-    fn naming(&self, noted: &Provision) -> Option<String> {
-        let made = noted.volume.as_ref()?;
+    /// Who else names a volume that this node has made.
+    fn naming(&self, noted: &Provision) -> Option<Naming> {
+        let (made, own) = (noted.volume.as_ref()?, noted.reference());
         let source = made.spec.as_ref()?.csi.as_ref()?;
         let is_same = |it: &&Arc<PersistentVolume>| {
             let csi = it.spec.as_ref().and_then(|it| it.csi.as_ref());
             it.metadata.name != made.metadata.name
                 && csi.is_some_and(|it| it.driver == source.driver && it.volume_handle == source.volume_handle)
         };
-        self.wishes.memory().volumes().find(is_same).and_then(|it| it.metadata.name.clone())
+        let memory = self.wishes.memory();
+        if let Some(volume) = memory.volumes().find(is_same) {
+            return Some(Naming::Volume(volume.metadata.name.clone().unwrap_or_default()));
+        }
+        if let Some((claim, _)) = memory.claims().find(|(it, given)| **it != own && names(given) == Some(&noted.name)) {
+            return Some(Naming::Claim(claim.clone()));
+        }
+        let id = noted.volume_id();
+        let has = |it: &Entry| it.noted.as_ref().is_some_and(|it| it.volume_id() == id);
+        let other = self.provisions.claims.iter().find(|(claim, it)| **claim != own && has(it));
+        other.map(|(claim, _)| Naming::Record(claim.clone()))
+    }
+
+    /// A claim came, went or changed that names this volume: it may be one that was made for another claim.
+    pub(super) fn look_at_claim_named(&mut self, volume: &str) {
+        self.look_at_claims(|it| it.departure.is_some() && it.noted.as_ref().is_some_and(|it| it.name == volume));
+    }
+
+    /// Whether a volume goes with its claim. Its class may say by now that it stays.
+    pub(super) fn is_deleted_with_claim(&self, noted: &Provision) -> bool {
+        let class = Reference::new(Kind::Class, "", noted.class.metadata.name.as_deref().unwrap_or_default());
+        let retains = |it: &StorageClass| it.reclaim_policy.as_deref() == Some("Retain");
+        let is_retained = matches!(self.wishes.memory().get(&class), Lookup::Found(Object::Class(it)) if retains(it));
+        noted.is_deleted_with_claim() && !is_retained
     }
 
     /// A persistent volume came or went: it may be the same volume of a driver as this node has made for a claim.
@@ -691,11 +696,8 @@ impl Drive {
     }
 
     /// That a claim went, or came back, is on disk before anything is done about it.
-    fn note_departure(&mut self, claim: &Reference, noted: Provision) {
-        let Some((departure, due)) = self.provisions.claims.get(claim).map(|it| (it.departure.clone(), it.due)) else {
-            return;
-        };
-        let is_counted = noted.is_deleted_with_claim() && due.is_some_and(|(due, _)| due > self.now());
+    fn note_departure(&mut self, claim: &Reference, noted: Provision, is_counted: bool) {
+        let Some(departure) = self.provisions.claims.get(claim).map(|it| it.departure.clone()) else { return };
         let volume = noted.volume.as_ref().map_or_else(|| "its volume".into(), shown);
         let driver = noted.driver().to_owned();
         self.work(claim, Work::Note, &driver, move |_, store| {
@@ -782,19 +784,17 @@ impl Drive {
         })
     }
 
-    /// The time of a volume whose claim is gone has come. Nothing tells of a file system that covers manifests, or of what
-    /// another machine does to them, so they are read again first.
+    /// The time of a volume whose claim is gone has come: everything is read again first.
     fn reread_for(&mut self, claim: &Reference, noted: &Provision) {
-        let rereads = &self.provisions.rereads;
-        let ask = || rereads.iter().map(|(source, reread)| (source.clone(), reread())).collect();
-        let Some(entry) = self.provisions.claims.get_mut(claim) else { return };
-        let Some(source) = entry.to_read.get_or_insert_with(ask).keys().next().cloned() else {
-            return self.look_at_claim(claim);
-        };
+        let Some((due, _)) = self.provisions.claims.get(claim).and_then(|it| it.due) else { return };
+        let not_before = self.provisions.claims.get(claim).and_then(|it| it.not_before);
+        let as_of = not_before.map_or(due, |it| it.max(due));
+        let Some(source) = self.reading.unread_as_of(as_of).cloned() else { return };
         let volume = noted.volume.as_ref().map_or_else(|| "its volume".into(), shown);
         let text =
             format!("the claim is gone, and {volume} is deleted if it still is when everything was read once more");
         self.stand(claim, Code::DeletePending, &text, WaitsOn::Source(source));
+        self.reread(as_of);
     }
 
     /// A volume whose claim is gone, and whose time has come.
@@ -925,7 +925,11 @@ impl Drive {
                 entry.not_before = Some(at);
                 self.alarms.set(at, Alarm::Provision(claim.clone()));
                 self.provisions.note(claim, noted, now);
-                let mut reason = self.reason(claim, what.failed(), &failure.text, WaitsOn::Time);
+                let code = match failure.cause {
+                    Cause::Node(Obstacle::DriverLied) => Code::DriverLied,
+                    _ => what.failed(),
+                };
+                let mut reason = self.reason(claim, code, &failure.text, WaitsOn::Time);
                 reason.next_try = Some(at);
                 self.set_stand(claim, Some(reason));
                 self.warn_once(claim, what.failure_event(), failure.to_string());
@@ -1001,6 +1005,32 @@ impl Drive {
     }
 }
 
+/// Who names a volume that was made for another claim.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Naming {
+    /// A persistent volume that somebody wrote.
+    Volume(String),
+    /// A claim.
+    Claim(Reference),
+    /// What this node has noted for a claim: a driver gave both the same.
+    Record(Reference),
+}
+
+impl fmt::Display for Naming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Volume(name) => write!(f, "the PersistentVolume {name} is the same volume of the driver"),
+            Self::Claim(claim) => write!(f, "claim {}/{} names it", claim.namespace(), claim.name()),
+            Self::Record(claim) => write!(f, "claim {}/{} has the same", claim.namespace(), claim.name()),
+        }
+    }
+}
+
+/// The volume that a claim names.
+pub(super) fn names(claim: &PersistentVolumeClaim) -> Option<&String> {
+    claim.spec.as_ref()?.volume_name.as_ref().filter(|it| !it.is_empty())
+}
+
 /// A volume as people know it.
 fn shown(volume: &PersistentVolume) -> String {
     let name = volume.metadata.name.as_deref().unwrap_or_default();
@@ -1052,7 +1082,13 @@ fn make(executor: &Executor, store: &Store, order: Provision) -> End {
     }
     let made = controller::create(&executor.scene, &order).and_then(|volume| {
         let made = order.clone().with_volume(volume);
-        store.write(&made).map(|()| Some(made))
+        store.write(&made)?;
+        // After that: of two that get the same at once, one sees the other.
+        let Some(other) = store.other_with(&made)? else { return Ok(Some(made)) };
+        store.write(&order)?;
+        let volume = made.volume.as_ref().map(shown).unwrap_or_default();
+        let what = format!("{volume} was made for claim {}/{} already", other.namespace(), other.name());
+        Err(lied(order.driver(), what))
     });
     let made_nothing = matches!(&made, Err(failure) if failure.left == Left::Nothing);
     let is_forgotten = is_first && made_nothing && store.remove(&order.reference()).is_ok();

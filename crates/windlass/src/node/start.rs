@@ -304,8 +304,8 @@ impl Builder {
     }
 
     /// How long a volume that this node had made stays after its claim was seen to go, if its class has it deleted
-    /// (`reclaimPolicy: Delete`). A claim that comes back in that time has its volume as before. The default is ten minutes;
-    /// see [`Node::delete_claim`].
+    /// (`reclaimPolicy: Delete`) and nothing else keeps it; it begins anew at each start. A claim that comes back in that time
+    /// has its volume as before. The default is ten minutes; see [`Node::delete_claim`].
     pub fn delete_delay(mut self, delay: Duration) -> Self {
         self.delete_delay = delay;
         self

@@ -303,8 +303,8 @@ fn failed(error: &CallError) -> Failure {
     Failure { left, ..Failure::refused(cause, text).noting(note) }
 }
 
-/// The driver said that it did something, and did not.
-fn lied(driver: &str, what: impl std::fmt::Display) -> Failure {
+/// What a driver said is not so.
+pub(crate) fn lied(driver: &str, what: impl std::fmt::Display) -> Failure {
     let text = format!("driver {driver} said that it was done, but {what}");
     Failure { left: Left::Something, ..Failure::refused(Cause::Node(Obstacle::DriverLied), text) }
 }

@@ -2,12 +2,12 @@
 //!
 //! A volume is deleted only if its claim was seen to go while this node was told of everything there is, if its time has
 //! come or somebody said so, if its class says so, if nothing has it, and if the claim is not there when everything is read
-//! once more (I-15). Whatever is missing keeps it.
+//! once more (I-15). Whatever is missing keeps it, and the time counts only while nothing is ([`Next::keeps`]).
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use windlass_core::ids::Time;
 
-use super::{Provision, departure::Departure};
+use super::{Departure, Provision};
 
 /// What is known of a claim and its volume.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) noted: Option<&'a Provision>,
     /// The claim was seen to go.
     pub(crate) departure: Option<&'a Departure>,
-    /// When the volume of a claim that was seen to go may be deleted.
+    /// When the volume of a claim that was seen to go may be deleted, if that counts already.
     pub(crate) due: Option<Time>,
     /// What failed is not tried before this.
     pub(crate) not_before: Option<Time>,
@@ -29,7 +29,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) is_reread: bool,
     /// Something on this node has the volume, or may have it.
     pub(crate) is_in_use: bool,
-    /// A persistent volume names it that somebody else made.
+    /// Its class says that it stays, or said so when it was made.
+    pub(crate) is_retained: bool,
+    /// Somebody else names it.
     pub(crate) is_named: bool,
 }
 
@@ -54,6 +56,8 @@ pub(crate) enum Next {
     Unknown,
     /// Nothing: the volume stays.
     Keep(Kept),
+    /// Nothing keeps the volume any more: the time until it is deleted begins.
+    Begin,
     /// Nothing before this time, when its volume is deleted.
     Count(Time),
     /// Nothing before nobody has the volume any more.
@@ -73,7 +77,7 @@ pub(crate) enum Kept {
     Retained,
     /// The claim names another volume.
     NamesAnother,
-    /// Another persistent volume is the same volume of the driver.
+    /// Another persistent volume, or another claim, is or names the same volume.
     Named,
 }
 
@@ -99,13 +103,15 @@ pub(crate) fn next(facts: &Facts<'_>) -> Next {
         // What is being made for it is nobody's.
         (Some(_), Some(_)) => Next::Keep(Kept::NamesAnother),
         (None, Some(_)) if !facts.is_complete => Next::Unknown,
-        (None, Some(noted)) if noted.volume.is_some() && !noted.is_deleted_with_claim() => Next::Keep(Kept::Retained),
+        (None, Some(noted)) if noted.volume.is_some() && facts.is_retained => Next::Keep(Kept::Retained),
         (None, Some(_)) if facts.is_named => Next::Keep(Kept::Named),
-        (None, Some(_)) => match (facts.departure, facts.due) {
-            (Some(_), Some(due)) if due > facts.now => Next::Count(due),
-            (Some(_), Some(_)) if !facts.is_in_use && !facts.is_reread => Next::Reread,
-            (Some(_), Some(_)) => delete(facts),
-            (None, _) | (_, None) => Next::Keep(Kept::NotSeen),
+        (None, Some(_)) if facts.departure.is_none() => Next::Keep(Kept::NotSeen),
+        (None, Some(_)) if facts.is_in_use => Next::LetGo,
+        (None, Some(_)) => match facts.due {
+            None => Next::Begin,
+            Some(due) if due > facts.now => Next::Count(due),
+            Some(_) if facts.is_reread => Next::Delete.once_due(facts),
+            Some(_) => Next::Reread.once_due(facts),
         },
     }
 }
@@ -125,6 +131,11 @@ fn grow(facts: &Facts<'_>, given: &PersistentVolumeClaim, noted: &Provision) -> 
 }
 
 impl Next {
+    /// Whether something keeps the volume, or may: then no time counts until it is deleted.
+    pub(crate) fn keeps(self) -> bool {
+        matches!(self, Self::Unknown | Self::Keep(_) | Self::LetGo)
+    }
+
     /// This, if the time to try again has come.
     fn once_due(self, facts: &Facts<'_>) -> Self {
         if facts.not_before.is_some_and(|it| it > facts.now) { Self::BackOff } else { self }
@@ -139,7 +150,7 @@ mod tests {
     use k8s_openapi::serde_json::{from_value, json};
     use windlass_csi::proto::csi;
 
-    use super::{super::departure::Moment, *};
+    use super::*;
 
     fn claim(megabytes: u32) -> PersistentVolumeClaim {
         from_value(json!({
@@ -163,8 +174,7 @@ mod tests {
     }
 
     fn departure() -> Departure {
-        let moment = Moment { boot: "b".into(), uptime: Duration::ZERO, wall: Timestamp::UNIX_EPOCH };
-        Departure::begin(&moment, Duration::from_secs(600))
+        Departure::now(Duration::from_secs(600))
     }
 
     fn facts<'a>(given: Option<&'a PersistentVolumeClaim>, noted: Option<&'a Provision>) -> Facts<'a> {
@@ -178,6 +188,7 @@ mod tests {
             is_complete: true,
             is_reread: true,
             is_in_use: false,
+            is_retained: noted.is_some_and(|it| !it.is_deleted_with_claim()),
             is_named: false,
         }
     }
@@ -209,8 +220,26 @@ mod tests {
         assert_eq!(next(&Facts { is_in_use: true, ..seen }), Next::LetGo);
         assert_eq!(next(&Facts { is_reread: false, ..seen }), Next::Reread);
         assert_eq!(next(&Facts { is_named: true, ..seen }), Next::Keep(Kept::Named));
+        assert_eq!(next(&Facts { due: None, ..seen }), Next::Begin);
         assert_eq!(next(&Facts { not_before: Some(Time(1001)), ..seen }), Next::BackOff);
         assert_eq!(next(&facts(None, Some(&made))), Next::Keep(Kept::NotSeen));
+    }
+
+    /// I-15: what kept it may be away by accident, as the claim may be.
+    #[test]
+    fn no_time_counts_while_anything_keeps_a_volume() {
+        let gone = made("Delete").departed(Some(departure()));
+        let counted = Facts { due: Some(Time(1001)), ..facts(None, Some(&gone)) };
+        assert!(!next(&counted).keeps());
+        let kept = [
+            Facts { is_complete: false, ..counted },
+            Facts { is_in_use: true, ..counted },
+            Facts { is_named: true, ..counted },
+            Facts { is_retained: true, ..counted },
+        ];
+        for facts in kept {
+            assert!(next(&facts).keeps(), "{facts:?}");
+        }
     }
 
     #[test]

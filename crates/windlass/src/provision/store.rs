@@ -81,6 +81,13 @@ impl Store {
         }
     }
 
+    /// Another claim for which the same volume is noted as in this.
+    pub(crate) fn other_with(&self, made: &Provision) -> Result<Option<Reference>, Failure> {
+        let (id, claim, (all, _)) = (made.volume_id(), made.reference(), self.all()?);
+        let mut others = all.iter().filter(|it| it.volume_id() == id).map(Provision::reference);
+        Ok(others.find(|it| *it != claim))
+    }
+
     /// All of them, and what is wrong with those that cannot be read.
     pub(crate) fn all(&self) -> Result<(Vec<Provision>, Vec<String>), Failure> {
         let (mut all, mut troubles) = (Vec::new(), Vec::new());

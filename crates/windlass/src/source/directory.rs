@@ -286,9 +286,16 @@ impl Found {
     }
 
     fn give(self, sink: Sink) -> Result<Directory, Error> {
-        let Self { files, ledger, config } = self;
         let sink = Arc::new(Mutex::new(Some(sink)));
-        let handle = files.handle();
+        let (handle, (reader, files)) = (self.files.handle(), self.reader(sink.clone()));
+        let (summary, let_go) = (reader.summary.subscribe(), reader.let_go.clone());
+        begin("windlass-source", sink.clone(), move || reader.run(files)).map_err(Error::Thread)?;
+        Ok(Directory { summary, handle, let_go, sink })
+    }
+
+    /// Gives everything, and makes who goes on reading.
+    fn reader(self, sink: SharedSink) -> (Reader, WatchedFiles) {
+        let Self { files, ledger, config } = self;
         let mut reader = Reader {
             ledger,
             summary: watch::Sender::default(),
@@ -299,12 +306,10 @@ impl Found {
             lost: None,
             read: files.read(),
             let_go: LetGo::default(),
-            aside: Aside::new(handle.clone(), sink.clone()),
+            aside: Aside::new(files.handle(), sink),
         };
         reader.take(Vec::new(), &files);
-        let (summary, let_go) = (reader.summary.subscribe(), reader.let_go.clone());
-        begin("windlass-source", sink.clone(), move || reader.run(files)).map_err(Error::Thread)?;
-        Ok(Directory { summary, handle, let_go, sink })
+        (reader, files)
     }
 }
 
@@ -574,8 +579,10 @@ impl Reader {
             }
             let reads_all = ledger.is_whole();
             let is_whole = reads_all && aside.newest.is_empty();
-            let is_due =
-                |(at, give): &mut (Instant, Give)| *at <= now && (is_whole || !reads_all && give.is_told_in_doubt());
+            let is_due = |(at, give): &mut (Instant, Give)| {
+                // Only what the kernel tells by then says that it is in no other file.
+                *at <= files.heard() && (is_whole || !reads_all && give.is_told_in_doubt())
+            };
             for (_, give) in leaving.extract_if(.., is_due) {
                 let give = match give {
                     Give::PodGone(uid, departed) => match ledger.holding(&departed) {

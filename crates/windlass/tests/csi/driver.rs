@@ -31,6 +31,7 @@ pub(crate) struct Memory {
     mounts: Mutex<BTreeSet<PathBuf>>,
     attached: Mutex<BTreeSet<String>>,
     made: Mutex<BTreeSet<String>>,
+    answers_with_one: Mutex<bool>,
     /// Whether volumes must be attached before they are staged.
     attaches: Mutex<bool>,
     /// The parameters with which volumes were made.
@@ -108,6 +109,11 @@ impl Memory {
     /// Its controller service lets volumes grow, and says whether the node has to grow them too.
     pub(crate) fn grow_by_controller(&self, on_node_too: bool) {
         *lock(&self.grows) = Some(on_node_too);
+    }
+
+    /// From now on it answers with the first volume that it has made, whatever it is asked for.
+    pub(crate) fn answer_with_one(&self) {
+        *lock(&self.answers_with_one) = true;
     }
 
     /// The parameters with which volumes were made, in order.
@@ -232,7 +238,8 @@ impl Volumes for Memory {
     }
 
     fn create_volume(&self, request: csi::CreateVolumeRequest) -> Answer<csi::CreateVolumeResponse> {
-        let volume_id = format!("id of {}", request.name);
+        let first = lock(&self.made).first().cloned().filter(|_| *lock(&self.answers_with_one));
+        let volume_id = first.unwrap_or_else(|| format!("id of {}", request.name));
         lock(&self.made).insert(volume_id.clone());
         lock(&self.requests).push(request.parameters);
         let volume = csi::Volume { volume_id, capacity_bytes: bytes(request.capacity_range), ..Default::default() };

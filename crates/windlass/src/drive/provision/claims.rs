@@ -9,17 +9,14 @@ use windlass_core::{
     reason::{Code, Reason, WaitsOn},
 };
 
-use super::{Entry, shown};
+use super::{Entry, Naming, shown};
 use crate::{
     drive::Drive,
     memory::Object,
     node::{ClaimRefusal, Deleted},
     objects::{Kind, Lookup, Reference},
     plugin::csi::names,
-    provision::{
-        self, Provision,
-        departure::{Departure, Moment},
-    },
+    provision::{self, Departure},
     quantity,
     view::{self, ClaimPhase, ClaimStatus, Metadata},
 };
@@ -57,6 +54,7 @@ impl Drive {
         };
         let pods: Vec<PodUid> = memory.users(claim);
         drop(memory);
+        let unbound = named.as_deref().and_then(|it| unbound(claim, it, volume.as_deref()));
         let persistent = volume.as_ref().and_then(|it| it.spec.as_ref());
         let source = persistent.and_then(|it| it.csi.as_ref());
         let bytes = |list| quantity::bytes_of(list, STORAGE).ok().flatten();
@@ -65,14 +63,19 @@ impl Drive {
         let known = entry.map_or(Time::ZERO, |it| it.known);
         let stand = entry.and_then(|it| it.stand.as_ref());
         let status = ClaimStatus {
-            phase: phase(there.as_deref(), entry),
+            phase: if unbound.is_some() { ClaimPhase::Pending } else { phase(there.as_deref(), entry) },
             since: noted.and_then(|it| it.since).unwrap_or_else(|| clock.wall(known)),
             volume: named.or_else(|| volume.as_ref()?.metadata.name.clone()),
             volume_id: source.map(|it| names::volume_id(&it.driver, &it.volume_handle).to_string()),
             volume_handle: source.map(|it| it.volume_handle.clone()),
             driver: source.map(|it| it.driver.clone()).or_else(|| noted.map(|it| it.driver().to_owned())),
             storage_class: spec.storage_class_name.filter(|it| !it.is_empty()),
-            reclaim_policy: persistent.and_then(|it| it.persistent_volume_reclaim_policy.clone()),
+            reclaim_policy: match noted
+                .filter(|it| volume.as_ref().is_some_and(|made| made.metadata.name.as_ref() == Some(&it.name)))
+            {
+                Some(noted) if !self.is_deleted_with_claim(noted) => Some("Retain".into()),
+                Some(_) | None => persistent.and_then(|it| it.persistent_volume_reclaim_policy.clone()),
+            },
             access_modes: spec.access_modes.unwrap_or_default(),
             volume_mode: spec.volume_mode,
             requested_bytes: there.as_ref().and_then(|it| provision::wanted(it)),
@@ -80,7 +83,7 @@ impl Drive {
             gone_since: entry.and_then(|it| it.departure.as_ref()).map(|it| it.since),
             delete_at: entry.and_then(delete_at).filter(|it| *it > self.now()).map(|it| clock.wall(it)),
             pods: pods.iter().filter_map(name).collect(),
-            reasons: stand.map(|it| clock.reason(it)).into_iter().collect(),
+            reasons: stand.or(unbound.as_ref()).map(|it| clock.reason(it)).into_iter().collect(),
         };
         let metadata = Metadata {
             namespace: Some(claim.namespace().into()),
@@ -153,8 +156,7 @@ impl Drive {
     /// Has the volume of a claim that is gone deleted now.
     pub(crate) fn delete_claim(&mut self, claim: &Reference) -> Result<Deleted, ClaimRefusal> {
         let title = || format!("{}/{}", claim.namespace(), claim.name());
-        let moment = Moment::now(&self.outside.executor.boot);
-        let now = self.now();
+        let delay = self.provisions.delete_delay;
         let is_there = {
             let memory = self.wishes.memory();
             !matches!(memory.get(claim), Lookup::Absent)
@@ -178,10 +180,13 @@ impl Drive {
             let pods = used.mounts.iter().map(|it| name(&it.pod)).collect();
             return Err(ClaimRefusal::InUse { claim: title(), volume: volume.unwrap_or_default(), pods });
         }
-        if let Some(other) = self.naming(noted) {
-            return Err(ClaimRefusal::Named { claim: title(), volume: volume.unwrap_or_default(), other });
+        let naming = self.naming(noted);
+        let is_shared = matches!(naming, Some(Naming::Record(_)));
+        if let Some(other) = naming.filter(|_| !is_shared) {
+            let (volume, other) = (volume.unwrap_or_default(), other.to_string());
+            return Err(ClaimRefusal::Named { claim: title(), volume, other });
         }
-        if noted.volume.is_some() && !noted.is_deleted_with_claim() {
+        if noted.volume.is_some() && (is_shared || !self.is_deleted_with_claim(noted)) {
             if entry.is_running {
                 return Err(ClaimRefusal::Busy { claim: title() });
             }
@@ -192,20 +197,45 @@ impl Drive {
         if !noted.is_doomed()
             && let Some(entry) = self.provisions.claims.get_mut(claim)
         {
-            // On disk like a claim that has just gone, without a delay: what was said here outlasts a restart too.
-            entry.departure = Some(Departure::order(&moment));
-            entry.due = Some((now, moment.wall));
+            // After a restart it is deleted like the volume of any claim that went: everything may have changed by then.
+            entry.departure.get_or_insert_with(|| Departure::now(delay));
+            (entry.is_ordered, entry.due) = (true, None);
         }
         self.try_claim_now(claim);
         Ok(Deleted::Deleting { volume })
     }
 }
 
-/// When the volume of a claim that went is deleted, if its class says so and it has not begun.
+/// When the volume of a claim that went is deleted, if nothing keeps it and that has not begun.
 fn delete_at(entry: &Entry) -> Option<Time> {
-    let noted =
-        entry.noted.as_ref().filter(|it| entry.given.is_none() && it.is_deleted_with_claim() && !it.is_doomed());
+    let noted = entry.noted.as_ref().filter(|it| entry.given.is_none() && !it.is_doomed());
     noted.and(entry.due).map(|(due, _)| due)
+}
+
+/// Why a claim does not have the volume that it names, if that is not there or another's.
+fn unbound(claim: &Reference, named: &str, volume: Option<&api::PersistentVolume>) -> Option<Reason> {
+    let reference = Reference::new(Kind::Volume, "", named);
+    let text = match volume {
+        None => format!("spec.volumeName: {}", reference.not_found()),
+        Some(volume) => {
+            let owner = volume.spec.as_ref()?.claim_ref.as_ref()?;
+            let (namespace, name) = (owner.namespace.as_deref().unwrap_or_default(), owner.name.as_deref()?);
+            if (namespace, name) == (claim.namespace(), claim.name()) {
+                return None;
+            }
+            format!("spec.volumeName: volume {named} is bound to claim {namespace}/{name}")
+        }
+    };
+    let waits_on = WaitsOn::Object((&reference).into());
+    Some(Reason {
+        code: Code::ObjectMissing,
+        text,
+        since: Time::ZERO,
+        attempts: 0,
+        next_try: None,
+        goes_at: None,
+        waits_on,
+    })
 }
 
 /// How far a claim has come. `there` is the claim as pods see it, if it is there.
@@ -215,15 +245,15 @@ fn phase(there: Option<&api::PersistentVolumeClaim>, entry: Option<&Entry>) -> C
         (Some(claim), _) if claim.status.as_ref().and_then(|it| it.phase.as_deref()) == Some("Bound") => {
             ClaimPhase::Bound
         }
-        (_, Some(Code::ProvisioningFailed | Code::DeletionFailed)) => ClaimPhase::Failed,
+        (_, Some(Code::ProvisioningFailed | Code::DriverLied | Code::DeletionFailed)) => ClaimPhase::Failed,
         (Some(_), _) => ClaimPhase::Pending,
         (None, Some(Code::VolumeKept)) => ClaimPhase::Kept,
         (None, Some(Code::DeletingVolume)) => ClaimPhase::Deleting,
         (None, Some(Code::DeletePending)) => ClaimPhase::DeletePending,
-        (None, _) => match entry.and_then(|it| it.noted.as_ref()).is_some_and(Provision::is_doomed) {
-            true => ClaimPhase::Deleting,
-            false if entry.and_then(delete_at).is_some() => ClaimPhase::DeletePending,
-            false => ClaimPhase::Kept,
+        (None, _) => match entry.and_then(|it| Some((it.noted.as_ref()?, it.departure.is_some()))) {
+            Some((noted, _)) if noted.is_doomed() => ClaimPhase::Deleting,
+            Some((noted, true)) if noted.is_deleted_with_claim() => ClaimPhase::DeletePending,
+            Some(_) | None => ClaimPhase::Kept,
         },
     }
 }

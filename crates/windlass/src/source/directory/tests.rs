@@ -225,12 +225,14 @@ fn with_a_delay_nothing_goes_before_it_is_over() {
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// A reader that is told what changed, with an hour of removal delay, and what it gives.
-fn patient_reader() -> (Reader, WatchedFiles, Receiver<Give>) {
+/// A reader that is told what changed, with an hour of removal delay, and what it gives. The files that it could read are in
+/// an empty directory.
+fn patient_reader() -> (Reader, WatchedFiles, Receiver<Give>, tempfile::TempDir) {
     let (sender, given) = channel();
     let give = move |give| _ = sender.send(give);
     let sink: SharedSink = Arc::new(Mutex::new(Some(Box::new(give))));
-    let watched = WatchedFiles::begin(Path::new("/"), choice(HOUR)).unwrap();
+    let empty = tempfile::tempdir().unwrap();
+    let watched = WatchedFiles::begin(empty.path(), choice(HOUR)).unwrap();
     let reader = Reader {
         ledger: Ledger::new(Path::new("/manifests"), None),
         summary: watch::Sender::default(),
@@ -243,7 +245,7 @@ fn patient_reader() -> (Reader, WatchedFiles, Receiver<Give>) {
         let_go: LetGo::default(),
         aside: Aside::new(watched.handle(), sink),
     };
-    (reader, watched, given)
+    (reader, watched, given, empty)
 }
 
 fn content(path: &str, pods: &[&str]) -> Change {
@@ -261,45 +263,51 @@ fn gone(path: &str, since: Instant) -> Change {
 /// I-1: a pod whose removal is not believed yet is not gone because the directory was away for a moment.
 #[test]
 fn a_directory_that_was_lost_is_complete_again_after_what_waits_to_go() {
-    let told =
-        |reader: &mut Reader, watched: &WatchedFiles, given: &Receiver<Give>, changes: Vec<Change>| -> Vec<String> {
-            reader.take(changes, watched);
-            let told = given.try_iter().map(|it| match it {
-                Give::Pod(pod, _) => format!("+{}", pod.metadata.uid.clone().unwrap()),
-                Give::PodGone(uid, _) => format!("-{uid}"),
-                Give::PodHeld(uid, _) => format!("={uid}"),
-                Give::Complete(doubt) => {
-                    format!("complete{}", doubt.map(|it| format!(", but {it}")).unwrap_or_default())
-                }
-                Give::Lost(_) => "lost".into(),
-                other => panic!("{other:?}"),
-            });
-            told.collect()
-        };
+    let told = |reader: &mut Reader,
+                watched: &mut WatchedFiles,
+                given: &Receiver<Give>,
+                changes: Vec<Change>|
+     -> Vec<String> {
+        // What the kernel has told by now is known.
+        assert!(watched.now().unwrap().is_empty());
+        reader.take(changes, watched);
+        let told = given.try_iter().filter_map(|it| match it {
+            Give::Pod(pod, _) => Some(format!("+{}", pod.metadata.uid.clone().unwrap())),
+            Give::PodGone(uid, _) => Some(format!("-{uid}")),
+            Give::PodHeld(uid, _) => Some(format!("={uid}")),
+            Give::Complete(doubt) => {
+                Some(format!("complete{}", doubt.map(|it| format!(", but {it}")).unwrap_or_default()))
+            }
+            Give::Lost(_) => Some("lost".into()),
+            Give::Read(_) => None,
+            other => panic!("{other:?}"),
+        });
+        told.collect()
+    };
     let lost = || Change::Unreadable { path: "".into(), trouble: Trouble::BeingWritten };
     let an_hour_passes = |reader: &mut Reader| reader.leaving.iter_mut().for_each(|(at, _)| *at = Instant::now());
     for passes_meanwhile in [false, true] {
-        let (mut reader, watched, given) = patient_reader();
+        let (mut reader, mut watched, given, _empty) = patient_reader();
         let files = vec![content("a.yaml", &["a"]), content("b.yaml", &["b"]), content("c.yaml", &["c"])];
-        assert_eq!(told(&mut reader, &watched, &given, files), ["+a", "+b", "+c", "complete"]);
+        assert_eq!(told(&mut reader, &mut watched, &given, files), ["+a", "+b", "+c", "complete"]);
         let now = Instant::now();
-        assert_eq!(told(&mut reader, &watched, &given, vec![gone("b.yaml", now)]), [""; 0]);
-        assert_eq!(told(&mut reader, &watched, &given, vec![lost()]), ["lost"]);
+        assert_eq!(told(&mut reader, &mut watched, &given, vec![gone("b.yaml", now)]), [""; 0]);
+        assert_eq!(told(&mut reader, &mut watched, &given, vec![lost()]), ["lost"]);
         assert!(reader.summary.borrow().lost.is_some() && !reader.summary.borrow().complete);
         if passes_meanwhile {
             an_hour_passes(&mut reader);
-            assert_eq!(told(&mut reader, &watched, &given, Vec::new()), ["=b"]);
-            assert_eq!(told(&mut reader, &watched, &given, vec![gone("", now)]), ["+a", "+c", "complete"]);
+            assert_eq!(told(&mut reader, &mut watched, &given, Vec::new()), ["=b"]);
+            assert_eq!(told(&mut reader, &mut watched, &given, vec![gone("", now)]), ["+a", "+c", "complete"]);
         } else {
-            assert_eq!(told(&mut reader, &watched, &given, vec![gone("", now)]), ["+a", "+c"]);
+            assert_eq!(told(&mut reader, &mut watched, &given, vec![gone("", now)]), ["+a", "+c"]);
             assert!(reader.summary.borrow().lost.is_some(), "as the node knows it");
             // What it cannot read by now is told with it, and another loss in between takes its place.
             let broken = || Change::Unreadable { path: "d.yaml".into(), trouble: Trouble::BeingWritten };
-            assert_eq!(told(&mut reader, &watched, &given, vec![lost()]), ["lost"]);
-            assert_eq!(told(&mut reader, &watched, &given, vec![gone("", now), broken()]), ["+a", "+c"]);
+            assert_eq!(told(&mut reader, &mut watched, &given, vec![lost()]), ["lost"]);
+            assert_eq!(told(&mut reader, &mut watched, &given, vec![gone("", now), broken()]), ["+a", "+c"]);
             an_hour_passes(&mut reader);
             let doubt = "complete, but it may be in /manifests/d.yaml, which cannot be read";
-            assert_eq!(told(&mut reader, &watched, &given, Vec::new()), ["=b", doubt]);
+            assert_eq!(told(&mut reader, &mut watched, &given, Vec::new()), ["=b", doubt]);
         }
         assert!(reader.summary.borrow().lost.is_none() && reader.summary.borrow().complete);
     }
@@ -307,7 +315,7 @@ fn a_directory_that_was_lost_is_complete_again_after_what_waits_to_go() {
 
 #[test]
 fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
-    let (mut reader, watched, given) = patient_reader();
+    let (mut reader, mut watched, given, _empty) = patient_reader();
     let uids = |gives: Vec<Give>| -> Vec<String> {
         let gone = gives.into_iter().filter_map(|it| if let Give::PodGone(uid, _) = it { Some(uid) } else { None });
         gone.map(|it| it.to_string()).collect()
@@ -319,6 +327,9 @@ fn the_delay_of_a_manifest_is_also_that_of_its_pods() {
     assert_eq!(uids(given.try_iter().collect()), [""; 0]);
     // The first was missed an hour ago and has no more to wait; the second just now, and so has what left the third.
     reader.take(vec![gone("1.yaml", before), gone("2.yaml", now), content("3.yaml", &["c"])], &watched);
+    assert_eq!(uids(given.try_iter().collect()), [""; 0], "it may be in a file of which the kernel has told by now");
+    assert!(watched.now().unwrap().is_empty());
+    reader.take(Vec::new(), &watched);
     assert_eq!(uids(given.try_iter().collect()), ["a"]);
     // What left one file is in another by the time that it is believed.
     reader.take(vec![gone("3.yaml", before), content("4.yaml", &["c"])], &watched);
@@ -645,4 +656,25 @@ fn names_of_temporary_files_are_passed_over() {
     {
         assert!(!is_manifest(OsStr::new(name)), "{name}");
     }
+}
+
+/// I-1: a reader that does not run for a while hears of what has come in the meantime only after it knows what went.
+#[test]
+fn what_moved_while_the_reader_did_not_run_is_not_gone() {
+    let home = tempfile::tempdir().unwrap();
+    write(&home.path().join("one.yaml"), &pod("web"));
+    let (sender, given) = channel();
+    let give: Sink = Box::new(move |give| _ = sender.send(give));
+    let sink = Arc::new(Mutex::new(Some(give)));
+    let config = Config { removal_delay: Duration::ZERO, ..SOON };
+    let (mut reader, mut files) = Directory::read(home.path(), "node-1", config).unwrap().reader(sink);
+    fs::rename(home.path().join("one.yaml"), home.path().join("aside")).unwrap();
+    let gone = files.changes(None).unwrap().unwrap();
+    assert!(matches!(&gone[..], [Change::Gone { .. }]), "{gone:?}");
+    fs::rename(home.path().join("aside"), home.path().join("two.yaml")).unwrap();
+    reader.take(gone, &files);
+    let come = files.changes(None).unwrap().unwrap();
+    reader.take(come, &files);
+    let went: Vec<Give> = given.try_iter().filter(|it| matches!(it, Give::PodGone(..))).collect();
+    assert!(went.is_empty(), "{} went", went.len());
 }
