@@ -4,7 +4,7 @@ use crate::{
     backoff::Backoff,
     desired::{Pod, Used},
     ids::{OperationId, Time, VolumeId},
-    operation::{Kind, Proof},
+    operation::{OperationKind, Proof},
     reason::Code,
     spec::{Access, VolumeSpec},
     step::Step,
@@ -96,7 +96,7 @@ pub(crate) struct Standing {
 pub(crate) struct Running {
     pub(crate) volume: VolumeKey,
     pub(crate) pod: Option<PodKey>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: OperationKind,
     /// When it was given out, or began if it had to wait.
     pub(crate) since: Time,
     pub(crate) turn: Turn,

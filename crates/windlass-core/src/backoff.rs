@@ -2,7 +2,7 @@
 
 use crate::{
     ids::Time,
-    operation::{Kind, Trouble},
+    operation::{OperationKind, Trouble},
 };
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(122);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Backoff {
     /// What failed.
-    pub kind: Kind,
+    pub kind: OperationKind,
     /// How many times in a row.
     pub failures: u32,
     /// When the first of them was.
@@ -27,7 +27,7 @@ pub struct Backoff {
 
 impl Backoff {
     /// The memory after one more failure of `kind`.
-    pub fn failed(previous: Option<&Self>, kind: Kind, now: Time, trouble: Trouble) -> Self {
+    pub fn failed(previous: Option<&Self>, kind: OperationKind, now: Time, trouble: Trouble) -> Self {
         let (failures, since) = match previous {
             Some(previous) if previous.kind == kind => (previous.failures.saturating_add(1), previous.since),
             Some(_) | None => (1, now),
@@ -58,10 +58,10 @@ mod tests {
     #[test]
     fn another_kind_of_operation_starts_afresh() {
         let trouble = Trouble { cause: Cause::Other, text: "no".into() };
-        let once = Backoff::failed(None, Kind::Stage, Time(0), trouble.clone());
-        let twice = Backoff::failed(Some(&once), Kind::Stage, Time(500), trouble.clone());
+        let once = Backoff::failed(None, OperationKind::Stage, Time(0), trouble.clone());
+        let twice = Backoff::failed(Some(&once), OperationKind::Stage, Time(500), trouble.clone());
         assert_eq!((twice.failures, twice.retry_at), (2, Time(1500)));
-        let other = Backoff::failed(Some(&twice), Kind::Unstage, Time(1500), trouble);
+        let other = Backoff::failed(Some(&twice), OperationKind::Unstage, Time(1500), trouble);
         assert_eq!((other.failures, other.retry_at), (1, Time(2000)));
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     desired::{Held, Ignorance},
     event::Attachment,
     ids::OperationId,
-    operation::{Cause, Kind, Trouble},
+    operation::{Cause, OperationKind, Trouble},
     plan::{Status, Wait},
     reason::{Code, Reason, WaitsOn},
     spec::Life,
@@ -59,14 +59,14 @@ fn running_code(operation: OperationId, world: &World) -> Code {
         Turn::Runs { .. } => {}
     }
     match running.kind {
-        Kind::Attach => Code::Attaching,
-        Kind::Stage => Code::Staging,
-        Kind::Publish if running.refresh => Code::Refreshing,
-        Kind::Publish => Code::Publishing,
-        Kind::Expand => Code::Expanding,
-        Kind::Unpublish => Code::Unpublishing,
-        Kind::Unstage => Code::Unstaging,
-        Kind::Detach => Code::Detaching,
+        OperationKind::Attach => Code::Attaching,
+        OperationKind::Stage => Code::Staging,
+        OperationKind::Publish if running.refresh => Code::Refreshing,
+        OperationKind::Publish => Code::Publishing,
+        OperationKind::Expand => Code::Expanding,
+        OperationKind::Unpublish => Code::Unpublishing,
+        OperationKind::Unstage => Code::Unstaging,
+        OperationKind::Detach => Code::Detaching,
     }
 }
 

@@ -8,7 +8,7 @@
 //! What the order must bring about is what [`operation`](crate::operation) says is owed to the engine. Each step below says
 //! what a process leaves that dies just before it.
 
-use crate::operation::{Action, Earlier, Kind};
+use crate::operation::{Action, Earlier, OperationKind};
 use core::fmt;
 
 /// What comes next.
@@ -176,7 +176,7 @@ pub enum Left {
 /// The order of one operation, and how far it has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flight {
-    kind: Kind,
+    kind: OperationKind,
     after: Earlier,
     with_pod: bool,
     trace: Trace,
@@ -197,15 +197,17 @@ impl Flight {
             Action::Attach | Action::Expand { .. } | Action::Unstage | Action::Detach => {}
         }
         // What is attached or staged nothing but a record tells.
-        let trace = if kind == Kind::Publish { trace } else { Trace::Record };
+        let trace = if kind == OperationKind::Publish { trace } else { Trace::Record };
         let recorded = Recorded::Nothing;
         let flight = Self { kind, after, with_pod, trace, known, recorded, written: None, step: Step::Make };
         let step = match kind {
-            Kind::Publish => Step::Make,
-            Kind::Stage | Kind::Attach | Kind::Detach | Kind::Unpublish => flight.reading(),
+            OperationKind::Publish => Step::Make,
+            OperationKind::Stage | OperationKind::Attach | OperationKind::Detach | OperationKind::Unpublish => {
+                flight.reading()
+            }
             // Whatever is recorded, it is taken away.
-            Kind::Unstage => flight.beginning(),
-            Kind::Expand => Step::Call,
+            OperationKind::Unstage => flight.beginning(),
+            OperationKind::Expand => Step::Call,
         };
         Self { step, ..flight }
     }
@@ -248,11 +250,11 @@ impl Flight {
             }
             Step::Unsettle(_) | Step::Retire { .. } => Step::Call,
             Step::Call => match self.kind {
-                Kind::Stage | Kind::Publish => Step::Look,
+                OperationKind::Stage | OperationKind::Publish => Step::Look,
                 // Nothing on this node shows what is attached.
-                Kind::Attach => Step::Prove(Write { how: How::Anew, survives: Survives::PowerLoss }),
-                Kind::Expand => Step::End(End::Done),
-                Kind::Unpublish | Kind::Unstage | Kind::Detach => Step::Forget,
+                OperationKind::Attach => Step::Prove(Write { how: How::Anew, survives: Survives::PowerLoss }),
+                OperationKind::Expand => Step::End(End::Done),
+                OperationKind::Unpublish | OperationKind::Unstage | OperationKind::Detach => Step::Forget,
             },
             Step::Look => Step::Prove(self.write(self.how())),
             Step::Prove(_) => Step::End(End::Done),
@@ -303,15 +305,15 @@ impl Flight {
     /// The first step that changes anything.
     fn beginning(&self) -> Step {
         match self.kind {
-            Kind::Publish if self.is_in_use() => Step::Unsettle(self.write(How::Anew)),
+            OperationKind::Publish if self.is_in_use() => Step::Unsettle(self.write(How::Anew)),
             // Its directory tells of it, and no record says anything that is about to become untrue.
-            Kind::Publish
+            OperationKind::Publish
                 if self.trace != Trace::Record && matches!(self.recorded, Recorded::Nothing | Recorded::Unproven) =>
             {
                 Step::Call
             }
-            Kind::Attach => Step::Intend(Write { how: How::Anew, survives: Survives::PowerLoss }),
-            Kind::Publish | Kind::Stage => {
+            OperationKind::Attach => Step::Intend(Write { how: How::Anew, survives: Survives::PowerLoss }),
+            OperationKind::Publish | OperationKind::Stage => {
                 let survives = match self.trace {
                     Trace::Record => Survives::PowerLoss,
                     Trace::Directory | Trace::Nothing => Survives::Crash,
@@ -319,8 +321,10 @@ impl Flight {
                 let how = if self.recorded == Recorded::Nothing { How::First } else { How::Anew };
                 Step::Intend(Write { how, survives })
             }
-            Kind::Expand => Step::Call,
-            Kind::Unpublish | Kind::Unstage | Kind::Detach => Step::Retire { with_pod: self.with_pod },
+            OperationKind::Expand => Step::Call,
+            OperationKind::Unpublish | OperationKind::Unstage | OperationKind::Detach => {
+                Step::Retire { with_pod: self.with_pod }
+            }
         }
     }
 
@@ -345,13 +349,13 @@ impl Flight {
 
     /// Does a pod have it, as its record proves, so that it is only brought up to date?
     fn is_in_use(&self) -> bool {
-        self.kind == Kind::Publish && self.after == Earlier::Success && self.recorded == Recorded::Proven
+        self.kind == OperationKind::Publish && self.after == Earlier::Success && self.recorded == Recorded::Proven
     }
 
     fn makes(&self) -> bool {
         match self.kind {
-            Kind::Attach | Kind::Stage | Kind::Publish | Kind::Expand => true,
-            Kind::Unpublish | Kind::Unstage | Kind::Detach => false,
+            OperationKind::Attach | OperationKind::Stage | OperationKind::Publish | OperationKind::Expand => true,
+            OperationKind::Unpublish | OperationKind::Unstage | OperationKind::Detach => false,
         }
     }
 }

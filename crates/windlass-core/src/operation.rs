@@ -95,15 +95,15 @@ pub enum Action {
 
 impl Action {
     /// Which action it is, without its arguments.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> OperationKind {
         match self {
-            Self::Attach => Kind::Attach,
-            Self::Stage { .. } => Kind::Stage,
-            Self::Publish { .. } => Kind::Publish,
-            Self::Expand { .. } => Kind::Expand,
-            Self::Unpublish { .. } => Kind::Unpublish,
-            Self::Unstage => Kind::Unstage,
-            Self::Detach => Kind::Detach,
+            Self::Attach => OperationKind::Attach,
+            Self::Stage { .. } => OperationKind::Stage,
+            Self::Publish { .. } => OperationKind::Publish,
+            Self::Expand { .. } => OperationKind::Expand,
+            Self::Unpublish { .. } => OperationKind::Unpublish,
+            Self::Unstage => OperationKind::Unstage,
+            Self::Detach => OperationKind::Detach,
         }
     }
 
@@ -118,7 +118,7 @@ impl Action {
 
 /// The name of an action.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
+pub enum OperationKind {
     /// [`Action::Attach`]
     Attach,
     /// [`Action::Stage`]
@@ -135,7 +135,7 @@ pub enum Kind {
     Detach,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for OperationKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Attach => "attach",

@@ -7,7 +7,7 @@ use crate::{
     ids::OperationId,
     notice::{Notice, Verdict},
     oddity::Oddity,
-    operation::{Cause, Done, Kind, Outcome, Proof, Trouble},
+    operation::{Cause, Done, OperationKind, Outcome, Proof, Trouble},
     step::Step,
 };
 use alloc::{boxed::Box, format, sync::Arc};
@@ -23,19 +23,19 @@ impl Engine {
         self.touch(running.volume);
         self.touch_rivals(running.pod);
         match running.kind {
-            Kind::Attach | Kind::Detach => {
+            OperationKind::Attach | OperationKind::Detach => {
                 let volume = &mut self.volumes[running.volume];
                 let done = device(&outcome);
                 volume.attach = mem::replace(&mut volume.attach, Step::Absent).ended(&outcome, done);
             }
-            Kind::Stage | Kind::Unstage => {
+            OperationKind::Stage | OperationKind::Unstage => {
                 let volume = &mut self.volumes[running.volume];
                 let done = proof(&outcome);
                 volume.stage = mem::replace(&mut volume.stage, Step::Absent).ended(&outcome, done);
                 volume.forget_label_if_unmounted();
             }
-            Kind::Publish | Kind::Unpublish => self.mount_operation_ended(&running, &outcome),
-            Kind::Expand => return self.expansion_ended(&running, outcome),
+            OperationKind::Publish | OperationKind::Unpublish => self.mount_operation_ended(&running, &outcome),
+            OperationKind::Expand => return self.expansion_ended(&running, outcome),
         }
         let pod = running.pod;
         match outcome {
@@ -47,15 +47,15 @@ impl Engine {
     }
 
     /// An answer that does not fit its question says nothing.
-    fn checked(&mut self, id: OperationId, kind: Kind, outcome: Outcome) -> Outcome {
+    fn checked(&mut self, id: OperationId, kind: OperationKind, outcome: Outcome) -> Outcome {
         let Outcome::Done(done) = &outcome else {
             return outcome;
         };
         let fits = match (kind, done) {
-            (Kind::Attach, Done::Attached { .. })
-            | (Kind::Stage | Kind::Publish, Done::Mounted(_))
-            | (Kind::Unpublish | Kind::Unstage | Kind::Detach, Done::Gone)
-            | (Kind::Expand, Done::Expanded { .. }) => true,
+            (OperationKind::Attach, Done::Attached { .. })
+            | (OperationKind::Stage | OperationKind::Publish, Done::Mounted(_))
+            | (OperationKind::Unpublish | OperationKind::Unstage | OperationKind::Detach, Done::Gone)
+            | (OperationKind::Expand, Done::Expanded { .. }) => true,
             (_, Done::Attached { .. } | Done::Mounted(_) | Done::Gone | Done::Expanded { .. }) => false,
         };
         if fits {
@@ -115,11 +115,11 @@ impl Engine {
             Outcome::Done(_) => return,
             // A time-out is no verdict (the kubelet takes it for one, W-20).
             Outcome::Unknown(trouble) => {
-                return self.back_off(running.volume, None, Kind::Expand, trouble);
+                return self.back_off(running.volume, None, OperationKind::Expand, trouble);
             }
         };
         match &verdict {
-            Verdict::Failed(trouble) => self.back_off(running.volume, None, Kind::Expand, trouble.clone()),
+            Verdict::Failed(trouble) => self.back_off(running.volume, None, OperationKind::Expand, trouble.clone()),
             Verdict::Grown { .. } | Verdict::Infeasible(_) | Verdict::InUse(_) => {
                 self.clear_backoff(running.volume, None);
             }
@@ -129,7 +129,7 @@ impl Engine {
     }
 
     /// Notes a failure, of a pod's mount or of the volume itself.
-    fn back_off(&mut self, key: VolumeKey, pod: Option<PodKey>, kind: Kind, trouble: Trouble) {
+    fn back_off(&mut self, key: VolumeKey, pod: Option<PodKey>, kind: OperationKind, trouble: Trouble) {
         let previous = self.take_backoff(key, pod);
         let backoff = Backoff::failed(previous.as_deref(), kind, self.world.now, trouble);
         if let Cause::Object(object) = &backoff.trouble.cause {

@@ -11,7 +11,7 @@ use crate::{
     event::Attachment,
     ids::{OperationId, Time},
     label,
-    operation::{Action, Kind},
+    operation::{Action, OperationKind},
     spec::{Attach, Concurrency, Life, Phase, Refresh, Sharing, VolumeSpec},
     step::Step,
     table::Table,
@@ -211,7 +211,7 @@ impl<'a> Planner<'a> {
         if let Some(operation) = self.volume.operation().or(others) {
             return Next::Wait(Wait::Busy(operation));
         }
-        if let Some(wait) = self.hindrance(Kind::Unpublish, mount.backoff.as_deref()) {
+        if let Some(wait) = self.hindrance(OperationKind::Unpublish, mount.backoff.as_deref()) {
             return Next::Wait(wait);
         }
         let pod = &self.world.pods[mount.pod];
@@ -328,7 +328,7 @@ impl<'a> Planner<'a> {
         if let Some(operation) = self.volume.operation().or(others) {
             return Next::Wait(Wait::Busy(operation));
         }
-        if let Some(wait) = self.hindrance(Kind::Publish, mount.backoff.as_deref()) {
+        if let Some(wait) = self.hindrance(OperationKind::Publish, mount.backoff.as_deref()) {
             return Next::Wait(wait);
         }
         let Some(used) = &mount.used else {
@@ -484,7 +484,7 @@ impl<'a> Planner<'a> {
     }
 
     /// What keeps an operation from beginning that has nothing to do with other operations.
-    fn hindrance(&mut self, kind: Kind, backoff: Option<&Backoff>) -> Option<Wait> {
+    fn hindrance(&mut self, kind: OperationKind, backoff: Option<&Backoff>) -> Option<Wait> {
         if !self.world.driver_is_registered(self.volume.spec.driver.as_ref()) {
             return Some(Wait::Driver);
         }

@@ -3,7 +3,7 @@
 use crate::{
     ids::{DriverName, InnerName, OperationId, OuterName, PluginName, PodUid, SourceName, Time, VolumeId},
     oddity::Oddity,
-    operation::Kind,
+    operation::OperationKind,
     reason::{Code, Reason},
     spec::{Life, Mode},
     step::Doubt,
@@ -218,7 +218,7 @@ pub struct OperationView {
     /// Its pod, if it is for one.
     pub pod: Option<PodUid>,
     /// What it does.
-    pub kind: Kind,
+    pub kind: OperationKind,
     /// When it began; while it is queued, when it was given out.
     pub since: Time,
     /// Whether it has begun.

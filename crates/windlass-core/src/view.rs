@@ -6,7 +6,7 @@ use crate::{
     engine::Engine,
     explain::Explainer,
     ids::{DriverName, OuterName, PodUid, SourceName, Time, VolumeId},
-    operation::Kind,
+    operation::OperationKind,
     reason::{Code, Reason},
     snapshot::{
         MountView, OperationView, PodDetail, PodMountView, PodStanding, PodView, PodVolumeView, Snapshot, SourceView,
@@ -210,7 +210,8 @@ impl Engine {
     /// volume are settled meanwhile, and their mounts say nothing of it.
     pub fn explain_growth(&self, id: &VolumeId) -> Vec<Reason> {
         let key = self.volumes.find(id.as_str());
-        let is_failing = |it: &VolumeKey| self.volumes[*it].backoff.as_ref().is_some_and(|it| it.kind == Kind::Expand);
+        let is_failing =
+            |it: &VolumeKey| self.volumes[*it].backoff.as_ref().is_some_and(|it| it.kind == OperationKind::Expand);
         key.filter(is_failing).map_or_else(Vec::new, |it| self.explainer(it).volume_chain(self.rest(it).volume))
     }
 

@@ -135,9 +135,9 @@ struct Caller {
 struct Noted;
 
 impl Service<Request<Body>> for Caller {
-    type Response = Response<Answer>;
+    type Response = Response<ResponseBody>;
     type Error = Noted;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Noted>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Noted>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Noted>> {
         Poll::Ready(Ok(()))
@@ -158,7 +158,7 @@ impl Service<Request<Body>> for Caller {
             match connection.send(request, note).await {
                 Ok(answer) => {
                     note_status(&course, answer.headers());
-                    Ok(answer.map(|body| Answer { body, course }))
+                    Ok(answer.map(|body| ResponseBody { body, course }))
                 }
                 Err(trouble) => {
                     lock(&course).broken = Some(trouble);
@@ -170,12 +170,12 @@ impl Service<Request<Body>> for Caller {
 }
 
 /// The body of an answer. Notes the status that it ends with, or that it does not end.
-struct Answer {
+struct ResponseBody {
     body: Incoming,
     course: Arc<Mutex<Course>>,
 }
 
-impl HttpBody for Answer {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

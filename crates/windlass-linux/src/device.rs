@@ -81,7 +81,7 @@ impl Error {
 
 /// What a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum AtPath {
     /// A directory.
     Directory,
     /// A block device, with its number.
@@ -91,16 +91,16 @@ pub enum Kind {
 }
 
 /// What a path leads to, links followed. Opens nothing.
-pub fn look(path: &Path) -> Result<Kind, Error> {
+pub fn look(path: &Path) -> Result<AtPath, Error> {
     let status = rustix::fs::stat(path).map_err(|source| Error::Look { path: path.into(), source })?;
     Ok(kind(&status))
 }
 
-fn kind(status: &rustix::fs::Stat) -> Kind {
+fn kind(status: &rustix::fs::Stat) -> AtPath {
     match FileType::from_raw_mode(status.st_mode) {
-        FileType::Directory => Kind::Directory,
-        FileType::BlockDevice => Kind::Block(number(status.st_rdev)),
-        _ => Kind::Other,
+        FileType::Directory => AtPath::Directory,
+        FileType::BlockDevice => AtPath::Block(number(status.st_rdev)),
+        _ => AtPath::Other,
     }
 }
 
@@ -122,8 +122,8 @@ pub(crate) fn find(path: &Path) -> Result<(OwnedFd, Device), Error> {
     let look = |source| Error::Look { path: path.into(), source };
     let held = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(look)?;
     match kind(&rustix::fs::fstat(&held).map_err(look)?) {
-        Kind::Block(device) => Ok((held, device)),
-        Kind::Directory | Kind::Other => Err(Error::NotBlock { path: path.into() }),
+        AtPath::Block(device) => Ok((held, device)),
+        AtPath::Directory | AtPath::Other => Err(Error::NotBlock { path: path.into() }),
     }
 }
 
@@ -175,14 +175,14 @@ mod tests {
     #[test]
     fn what_a_path_leads_to_is_told() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(look(directory.path()).unwrap(), Kind::Directory);
+        assert_eq!(look(directory.path()).unwrap(), AtPath::Directory);
         let file = directory.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert_eq!(look(&file).unwrap(), Kind::Other);
-        assert_eq!(look(Path::new("/dev/null")).unwrap(), Kind::Other);
+        assert_eq!(look(&file).unwrap(), AtPath::Other);
+        assert_eq!(look(Path::new("/dev/null")).unwrap(), AtPath::Other);
         let link = directory.path().join("link");
         symlink(directory.path(), &link).unwrap();
-        assert_eq!(look(&link).unwrap(), Kind::Directory, "links are followed");
+        assert_eq!(look(&link).unwrap(), AtPath::Directory, "links are followed");
         assert!(look(&directory.path().join("none")).unwrap_err().is_missing());
         assert!(resolve(&directory.path().join("none")).unwrap_err().is_missing());
         assert_eq!(resolve(&link).unwrap(), std::fs::canonicalize(directory.path()).unwrap());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use tonic::Status;
-use windlass_linux::device::{self, Device, Kind};
+use windlass_linux::device::{self, AtPath, Device};
 use windlass_linux::loop_device::{self, LoopDevice, Settings};
 use windlass_linux::mount::{self, UnmountPolicy};
 use windlass_linux::safe_path::Place;
@@ -79,8 +79,8 @@ impl Loops {
 /// The number of a device; `None` if there is none at this path.
 fn number(path: &Path) -> Result<Option<Device>, Status> {
     match device::look(path) {
-        Ok(Kind::Block(device)) => Ok(Some(device)),
-        Ok(Kind::Directory | Kind::Other) => Ok(None),
+        Ok(AtPath::Block(device)) => Ok(Some(device)),
+        Ok(AtPath::Directory | AtPath::Other) => Ok(None),
         Err(error) if error.is_missing() => Ok(None),
         Err(error) => Err(internal(error)),
     }
@@ -172,8 +172,8 @@ pub(crate) fn directory(asked: &str) -> Result<Spot, Status> {
     let path = std::fs::canonicalize(path)
         .map_err(|error| Status::failed_precondition(format!("use the directory {}: {error}", asked.escape_debug())))?;
     match device::look(&path).map_err(internal)? {
-        Kind::Directory => Ok(Spot { asked: asked.into(), path }),
-        Kind::Block(_) | Kind::Other => {
+        AtPath::Directory => Ok(Spot { asked: asked.into(), path }),
+        AtPath::Block(_) | AtPath::Other => {
             Err(Status::failed_precondition(format!("{} is not a directory", asked.escape_debug())))
         }
     }

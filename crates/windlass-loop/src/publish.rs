@@ -150,8 +150,8 @@ pub(crate) fn is_there(published: &Publish, loops: &Loops) -> Result<bool, Statu
         Use::Block => {
             // The mount is of the device's node: what is there now is asked of the node itself.
             let found = windlass_linux::device::look(&published.spot.path);
-            let Ok(windlass_linux::device::Kind::Block(found)) = found else { return Ok(false) };
-            let is_it = |path: &Path| matches!(windlass_linux::device::look(path), Ok(windlass_linux::device::Kind::Block(it)) if it == found);
+            let Ok(windlass_linux::device::AtPath::Block(found)) = found else { return Ok(false) };
+            let is_it = |path: &Path| matches!(windlass_linux::device::look(path), Ok(windlass_linux::device::AtPath::Block(it)) if it == found);
             Ok(loops.all().any(|it| is_it(&it.path())))
         }
     }

@@ -16,7 +16,7 @@ use windlass_core::{
     Operation,
     event::Place,
     ids::Time,
-    operation::{Action, Cause, Kind, Obstacle, Trouble},
+    operation::{Action, Cause, Obstacle, OperationKind, Trouble},
     spec::Attach,
 };
 
@@ -52,7 +52,7 @@ impl World {
     /// What is in a directory goes before the directory does.
     fn begin_to_take_away(&mut self, call: &Call) {
         let medium = self.setting.volume(call.operation.volume()).map(|it| it.medium);
-        if let (Some(place), Kind::Unpublish, None, Effect::Whole, Some(Medium::Directory)) =
+        if let (Some(place), OperationKind::Unpublish, None, Effect::Whole, Some(Medium::Directory)) =
             (&call.place, call.operation.action.kind(), call.driver, call.effect, medium)
         {
             self.contents.remove(place);
@@ -89,9 +89,13 @@ impl World {
     fn lie_would_be_seen(&self, operation: &Operation) -> bool {
         let mounted = self.place_of(operation).is_some_and(|it| self.kernel.visible(&it).is_some());
         match operation.action.kind() {
-            Kind::Unstage => mounted,
-            Kind::Publish => !mounted,
-            Kind::Attach | Kind::Stage | Kind::Expand | Kind::Unpublish | Kind::Detach => true,
+            OperationKind::Unstage => mounted,
+            OperationKind::Publish => !mounted,
+            OperationKind::Attach
+            | OperationKind::Stage
+            | OperationKind::Expand
+            | OperationKind::Unpublish
+            | OperationKind::Detach => true,
         }
     }
 
@@ -105,17 +109,19 @@ impl World {
         };
         let staged = || self.kernel.visible(&Place::Stage(volume.clone())).is_some();
         match operation.action.kind() {
-            Kind::Stage | Kind::Publish if !attached => Some("NOT_FOUND: the volume is not attached to this node"),
-            Kind::Publish if operation.spec.capabilities.stage && !staged() => {
+            OperationKind::Stage | OperationKind::Publish if !attached => {
+                Some("NOT_FOUND: the volume is not attached to this node")
+            }
+            OperationKind::Publish if operation.spec.capabilities.stage && !staged() => {
                 Some("FAILED_PRECONDITION: the volume is not staged")
             }
-            Kind::Attach
-            | Kind::Stage
-            | Kind::Publish
-            | Kind::Expand
-            | Kind::Unpublish
-            | Kind::Unstage
-            | Kind::Detach => None,
+            OperationKind::Attach
+            | OperationKind::Stage
+            | OperationKind::Publish
+            | OperationKind::Expand
+            | OperationKind::Unpublish
+            | OperationKind::Unstage
+            | OperationKind::Detach => None,
         }
     }
 
@@ -123,7 +129,7 @@ impl World {
     fn local_response(&mut self, operation: &Operation, rng: &mut Rng) -> Response {
         let soon = Time(self.now.0 + 1 + rng.below(30));
         let at_once = |effect, answer| Response { effect, answer, finishes: Some(soon), answers: Some(soon) };
-        if operation.action.kind() == Kind::Publish
+        if operation.action.kind() == OperationKind::Publish
             && let Some(plan) = self.setting.volume_index(operation.volume())
             && let Some(object) = &self.setting.volumes[plan].object
             && self.conditions.objects_missing.contains_key(&plan)
@@ -197,7 +203,7 @@ impl World {
         let is_mounted = || self.kernel.seen(place).is_some_and(|it| fits(plan, call.operation.volume(), &it));
         call.driver.is_none()
             && call.at_work
-            && call.operation.action.kind() == Kind::Publish
+            && call.operation.action.kind() == OperationKind::Publish
             && (plan.medium, call.effect) == (Medium::Memory, Effect::Whole)
             && !is_mounted()
     }
@@ -321,10 +327,10 @@ impl World {
 }
 
 /// What can be in the way of a plugin that does the work in the process itself.
-fn obstacles(kind: Kind) -> &'static [Obstacle] {
+fn obstacles(kind: OperationKind) -> &'static [Obstacle] {
     match kind {
-        Kind::Attach | Kind::Stage | Kind::Publish | Kind::Expand => Obstacle::ALL,
-        Kind::Unpublish | Kind::Unstage | Kind::Detach => &[
+        OperationKind::Attach | OperationKind::Stage | OperationKind::Publish | OperationKind::Expand => Obstacle::ALL,
+        OperationKind::Unpublish | OperationKind::Unstage | OperationKind::Detach => &[
             Obstacle::ReadOnlyFileSystem,
             Obstacle::HeldOpen,
             Obstacle::FileSystemBroken,

@@ -14,7 +14,7 @@ use windlass_core::{
     Operation,
     event::Place,
     ids::{OperationId, Time, VolumeId},
-    operation::{Cause, Kind, Proof, Trouble},
+    operation::{Cause, OperationKind, Proof, Trouble},
     spec::Concurrency,
 };
 
@@ -102,7 +102,7 @@ pub type CallId = u64;
 
 impl Driver {
     /// How it treats a call that comes now, if it misbehaves.
-    pub fn misbehavior(&self, now: Time, kind: Kind, rng: &mut Rng) -> Option<Behavior> {
+    pub fn misbehavior(&self, now: Time, kind: OperationKind, rng: &mut Rng) -> Option<Behavior> {
         self.faulty
             .iter()
             .filter(|it| it.until > now && applies(it.behavior, kind))
@@ -112,14 +112,16 @@ impl Driver {
 }
 
 /// Can a call of this kind go wrong in this way?
-fn applies(behavior: Behavior, kind: Kind) -> bool {
+fn applies(behavior: Behavior, kind: OperationKind) -> bool {
     match behavior {
-        Behavior::PartialStage => kind == Kind::Stage,
-        Behavior::PartialUnstage => kind == Kind::Unstage,
-        Behavior::ExpandInUse | Behavior::ExpandInfeasible | Behavior::ExpandNotSupported => kind == Kind::Expand,
+        Behavior::PartialStage => kind == OperationKind::Stage,
+        Behavior::PartialUnstage => kind == OperationKind::Unstage,
+        Behavior::ExpandInUse | Behavior::ExpandInfeasible | Behavior::ExpandNotSupported => {
+            kind == OperationKind::Expand
+        }
         // Nothing shows whether a volume has grown or is attached, so a lie about it could not be found out.
         Behavior::DoneWithoutEffect | Behavior::RefusedWithEffect => {
-            !matches!(kind, Kind::Expand | Kind::Attach | Kind::Detach)
+            !matches!(kind, OperationKind::Expand | OperationKind::Attach | OperationKind::Detach)
         }
         Behavior::FinalError
         | Behavior::TimeoutWithEffect
@@ -303,8 +305,8 @@ mod tests {
 
     #[test]
     fn half_measures_apply_only_to_staging() {
-        assert!(applies(Behavior::PartialStage, Kind::Stage));
-        assert!(!applies(Behavior::PartialStage, Kind::Publish));
-        assert!(!applies(Behavior::DoneWithoutEffect, Kind::Expand));
+        assert!(applies(Behavior::PartialStage, OperationKind::Stage));
+        assert!(!applies(Behavior::PartialStage, OperationKind::Publish));
+        assert!(!applies(Behavior::DoneWithoutEffect, OperationKind::Expand));
     }
 }

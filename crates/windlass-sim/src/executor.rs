@@ -22,7 +22,7 @@ use windlass_core::{
     event::{Place, Record},
     flight::{self, End, Known, Left, Recorded, Step, Trace, Write},
     ids::{OperationId, Time},
-    operation::{Action, Cause, Done, Earlier, Kind, Outcome, Proof, Trouble},
+    operation::{Action, Cause, Done, Earlier, OperationKind, Outcome, Proof, Trouble},
     spec::{Identity, VolumeSpec},
 };
 
@@ -124,7 +124,7 @@ impl World {
             self.made.remove(place);
         }
         if let Some(process) = &mut self.process
-            && let (Some(place), Kind::Unpublish | Kind::Unstage) = (&place, operation.action.kind())
+            && let (Some(place), OperationKind::Unpublish | OperationKind::Unstage) = (&place, operation.action.kind())
         {
             process.proven.remove(place);
         }
@@ -148,7 +148,7 @@ impl World {
         };
         self.add_flight(flight.clone());
         // An executor that starts things twice; only to see that it is noticed.
-        if self.sabotage == Some(Sabotage::StartsTwice) && flight.operation.action.kind() == Kind::Publish {
+        if self.sabotage == Some(Sabotage::StartsTwice) && flight.operation.action.kind() == OperationKind::Publish {
             crate::checks::operation_started(self, &flight.operation);
         }
     }
@@ -431,16 +431,20 @@ impl World {
         flight.seen = flight.place.as_ref().and_then(|it| self.kernel.seen(it));
         let kind = operation.action.kind();
         let result = match (kind, answer) {
-            (Kind::Unpublish | Kind::Unstage, Answer::Done) if flight.seen.is_some() => {
+            (OperationKind::Unpublish | OperationKind::Unstage, Answer::Done) if flight.seen.is_some() => {
                 Err((Left::Something, trouble("it was said to be done, but something is still there")))
             }
             (_, Answer::Done) => Ok(()),
-            (Kind::Stage | Kind::Publish, Answer::Final(cause)) if self.something_new_is_there(flight) => {
+            (OperationKind::Stage | OperationKind::Publish, Answer::Final(cause))
+                if self.something_new_is_there(flight) =>
+            {
                 let text = format!("it was said to have failed, but something is there: {}", cause.text);
                 Err((Left::Something, trouble(&text)))
             }
             (_, Answer::Final(trouble)) => Err((Left::Nothing, trouble)),
-            (Kind::Stage | Kind::Publish | Kind::Attach, Answer::Open(trouble)) if self.guesses_refused() => {
+            (OperationKind::Stage | OperationKind::Publish | OperationKind::Attach, Answer::Open(trouble))
+                if self.guesses_refused() =>
+            {
                 Err((Left::Nothing, trouble))
             }
             (_, Answer::Open(trouble)) => Err((Left::Something, trouble)),

@@ -28,7 +28,7 @@ use crate::defaults;
 
 pub use crate::{
     memory::Object,
-    objects::{Kind, Reference},
+    objects::{ObjectKind, Reference},
 };
 pub(crate) use kinds::nearly;
 pub use shape::Shape;

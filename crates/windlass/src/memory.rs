@@ -4,7 +4,7 @@
 
 use crate::{
     fingerprint::Fingerprint,
-    objects::{Kind, Lookup, Objects, Reference},
+    objects::{Lookup, ObjectKind, Objects, Reference},
 };
 use k8s_openapi::{
     ByteString,
@@ -57,14 +57,14 @@ impl Object {
     /// What it is called. An object without a name is called by the empty one.
     pub fn reference(&self) -> Reference {
         let kind = match self {
-            Self::Claim(_) => Kind::Claim,
-            Self::Volume(_) => Kind::Volume,
-            Self::Driver(_) => Kind::Driver,
-            Self::Node(_) => Kind::Node,
-            Self::ConfigMap(_) => Kind::ConfigMap,
-            Self::Secret(_) => Kind::Secret,
-            Self::Class(_) => Kind::Class,
-            Self::Attachment(_) => Kind::Attachment,
+            Self::Claim(_) => ObjectKind::Claim,
+            Self::Volume(_) => ObjectKind::Volume,
+            Self::Driver(_) => ObjectKind::Driver,
+            Self::Node(_) => ObjectKind::Node,
+            Self::ConfigMap(_) => ObjectKind::ConfigMap,
+            Self::Secret(_) => ObjectKind::Secret,
+            Self::Class(_) => ObjectKind::Class,
+            Self::Attachment(_) => ObjectKind::Attachment,
         };
         let ObjectMeta { namespace, name, .. } = self.metadata();
         Reference::new(kind, namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default())
@@ -223,7 +223,9 @@ impl Memory {
 
     fn missing<T>(&self, reference: &Reference) -> Lookup<T> {
         match reference.kind() {
-            Kind::ConfigMap | Kind::Secret if self.partial => Lookup::Unavailable("it has not been told of yet".into()),
+            ObjectKind::ConfigMap | ObjectKind::Secret if self.partial => {
+                Lookup::Unavailable("it has not been told of yet".into())
+            }
             _ => Lookup::Absent,
         }
     }
@@ -330,7 +332,13 @@ impl Memory {
         immutable && !self.dependents.of(&ObjectName::from(reference)).is_empty()
     }
 
-    fn find<T>(&self, kind: Kind, namespace: &str, name: &str, pick: fn(&Object) -> Option<&Arc<T>>) -> Lookup<Arc<T>> {
+    fn find<T>(
+        &self,
+        kind: ObjectKind,
+        namespace: &str,
+        name: &str,
+        pick: fn(&Object) -> Option<&Arc<T>>,
+    ) -> Lookup<Arc<T>> {
         match self.get(&Reference::new(kind, namespace, name)) {
             Lookup::Found(object) => pick(object).cloned().map_or(Lookup::Absent, Lookup::Found),
             Lookup::Absent => Lookup::Absent,
@@ -340,14 +348,14 @@ impl Memory {
 
     /// The claims there are.
     pub(crate) fn claims(&self) -> impl Iterator<Item = (&Reference, &Arc<PersistentVolumeClaim>)> {
-        let from = self.objects.range(Reference::new(Kind::Claim, "", "")..);
-        let of_kind = from.take_while(|(reference, _)| reference.kind() == Kind::Claim);
+        let from = self.objects.range(Reference::new(ObjectKind::Claim, "", "")..);
+        let of_kind = from.take_while(|(reference, _)| reference.kind() == ObjectKind::Claim);
         of_kind.filter_map(|(at, it)| if let Object::Claim(it) = &it.object { Some((at, it)) } else { None })
     }
 
     pub(crate) fn volumes(&self) -> impl Iterator<Item = &Arc<PersistentVolume>> {
-        let from = self.objects.range(Reference::new(Kind::Volume, "", "")..);
-        let of_kind = from.take_while(|(reference, _)| reference.kind() == Kind::Volume);
+        let from = self.objects.range(Reference::new(ObjectKind::Volume, "", "")..);
+        let of_kind = from.take_while(|(reference, _)| reference.kind() == ObjectKind::Volume);
         of_kind.filter_map(|(_, it)| if let Object::Volume(it) = &it.object { Some(it) } else { None })
     }
 
@@ -358,31 +366,31 @@ impl Memory {
 
     /// The storage classes there are.
     pub(crate) fn classes(&self) -> impl Iterator<Item = &Arc<StorageClass>> {
-        let from = self.objects.range(Reference::new(Kind::Class, "", "")..);
-        let of_kind = from.take_while(|(reference, _)| reference.kind() == Kind::Class);
+        let from = self.objects.range(Reference::new(ObjectKind::Class, "", "")..);
+        let of_kind = from.take_while(|(reference, _)| reference.kind() == ObjectKind::Class);
         of_kind.filter_map(|(_, it)| if let Object::Class(it) = &it.object { Some(it) } else { None })
     }
 }
 
 impl Objects for Memory {
     fn claim(&self, namespace: &str, name: &str) -> Lookup<Arc<PersistentVolumeClaim>> {
-        self.find(Kind::Claim, namespace, name, |it| if let Object::Claim(it) = it { Some(it) } else { None })
+        self.find(ObjectKind::Claim, namespace, name, |it| if let Object::Claim(it) = it { Some(it) } else { None })
     }
 
     fn volume(&self, name: &str) -> Lookup<Arc<PersistentVolume>> {
-        self.find(Kind::Volume, "", name, |it| if let Object::Volume(it) = it { Some(it) } else { None })
+        self.find(ObjectKind::Volume, "", name, |it| if let Object::Volume(it) = it { Some(it) } else { None })
     }
 
     fn driver(&self, name: &str) -> Lookup<Arc<CSIDriver>> {
-        self.find(Kind::Driver, "", name, |it| if let Object::Driver(it) = it { Some(it) } else { None })
+        self.find(ObjectKind::Driver, "", name, |it| if let Object::Driver(it) = it { Some(it) } else { None })
     }
 
     fn node(&self, name: &str) -> Lookup<Arc<Node>> {
-        self.find(Kind::Node, "", name, |it| if let Object::Node(it) = it { Some(it) } else { None })
+        self.find(ObjectKind::Node, "", name, |it| if let Object::Node(it) = it { Some(it) } else { None })
     }
 
     fn attachment(&self, name: &str) -> Lookup<Arc<VolumeAttachment>> {
-        self.find(Kind::Attachment, "", name, |it| if let Object::Attachment(it) = it { Some(it) } else { None })
+        self.find(ObjectKind::Attachment, "", name, |it| if let Object::Attachment(it) = it { Some(it) } else { None })
     }
 
     fn version(&self, object: &Reference) -> Lookup<u64> {
@@ -463,7 +471,7 @@ mod tests {
     }
 
     fn settings() -> Reference {
-        Reference::new(Kind::ConfigMap, "default", "settings")
+        Reference::new(ObjectKind::ConfigMap, "default", "settings")
     }
 
     fn used() -> Memory {
@@ -578,7 +586,7 @@ mod tests {
             };
             let mut memory = Memory::new([0, 0]);
             memory.put(map.into());
-            memory.version(&Reference::new(Kind::ConfigMap, "", ""))
+            memory.version(&Reference::new(ObjectKind::ConfigMap, "", ""))
         };
         assert_ne!(with("a", "b"), with("b", "a"));
     }

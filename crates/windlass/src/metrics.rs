@@ -23,7 +23,7 @@ use prometheus_client::{
 };
 use windlass_core::{
     ids::{DriverName, PluginName, VolumeId},
-    operation::Kind,
+    operation::OperationKind,
     reason::Urgency,
     spec::Mode,
 };
@@ -267,13 +267,17 @@ impl Metrics {
         let is_done = ending == Ending::Done;
         match report.kind {
             // Its time is that of the mount which it is for.
-            Kind::Stage if is_done => {
+            OperationKind::Stage if is_done => {
                 self.staged().insert(report.volume.clone(), took);
                 return;
             }
-            Kind::Publish => took += self.staged().remove(&report.volume).unwrap_or_default(),
-            Kind::Unstage => _ = self.staged().remove(&report.volume),
-            Kind::Stage | Kind::Attach | Kind::Expand | Kind::Unpublish | Kind::Detach => {}
+            OperationKind::Publish => took += self.staged().remove(&report.volume).unwrap_or_default(),
+            OperationKind::Unstage => _ = self.staged().remove(&report.volume),
+            OperationKind::Stage
+            | OperationKind::Attach
+            | OperationKind::Expand
+            | OperationKind::Unpublish
+            | OperationKind::Detach => {}
         }
         if let (Some(wanted), true, Mode::Filesystem) = (report.wanted, is_done, report.mode) {
             let labels = OverallMount { plugin_name: plugin.clone(), operation_name: "overall_volume_mount" };
@@ -331,29 +335,29 @@ impl fmt::Debug for Metrics {
 }
 
 /// What the kubelet calls an operation (E-233..E-242). A stage that fails is a mount that fails.
-fn operation_name(kind: Kind, mode: Mode) -> &'static str {
+fn operation_name(kind: OperationKind, mode: Mode) -> &'static str {
     match (kind, mode) {
-        (Kind::Attach, _) => "volume_attach",
-        (Kind::Detach, _) => "volume_detach",
-        (Kind::Stage | Kind::Publish, Mode::Filesystem) => "volume_mount",
-        (Kind::Stage | Kind::Publish, Mode::Block) => "map_volume",
-        (Kind::Unpublish, Mode::Filesystem) => "volume_unmount",
-        (Kind::Unpublish, Mode::Block) => "unmap_volume",
-        (Kind::Unstage, Mode::Filesystem) => "unmount_device",
-        (Kind::Unstage, Mode::Block) => "unmap_device",
-        (Kind::Expand, _) => "volume_fs_resize",
+        (OperationKind::Attach, _) => "volume_attach",
+        (OperationKind::Detach, _) => "volume_detach",
+        (OperationKind::Stage | OperationKind::Publish, Mode::Filesystem) => "volume_mount",
+        (OperationKind::Stage | OperationKind::Publish, Mode::Block) => "map_volume",
+        (OperationKind::Unpublish, Mode::Filesystem) => "volume_unmount",
+        (OperationKind::Unpublish, Mode::Block) => "unmap_volume",
+        (OperationKind::Unstage, Mode::Filesystem) => "unmount_device",
+        (OperationKind::Unstage, Mode::Block) => "unmap_device",
+        (OperationKind::Expand, _) => "volume_fs_resize",
     }
 }
 
-fn kind(kind: Kind) -> &'static str {
+fn kind(kind: OperationKind) -> &'static str {
     match kind {
-        Kind::Attach => "attach",
-        Kind::Stage => "stage",
-        Kind::Publish => "publish",
-        Kind::Expand => "expand",
-        Kind::Unpublish => "unpublish",
-        Kind::Unstage => "unstage",
-        Kind::Detach => "detach",
+        OperationKind::Attach => "attach",
+        OperationKind::Stage => "stage",
+        OperationKind::Publish => "publish",
+        OperationKind::Expand => "expand",
+        OperationKind::Unpublish => "unpublish",
+        OperationKind::Unstage => "unstage",
+        OperationKind::Detach => "detach",
     }
 }
 
@@ -542,7 +546,7 @@ mod tests {
     use super::*;
     use crate::plugin::{Condition, Measure};
 
-    fn report(kind: Kind, ending: Ending, took: u64) -> OperationReport {
+    fn report(kind: OperationKind, ending: Ending, took: u64) -> OperationReport {
         OperationReport {
             id: OperationId(1),
             kind,
@@ -577,7 +581,7 @@ mod tests {
     /// One of everything has been counted.
     fn metrics() -> Metrics {
         let metrics = Metrics::new();
-        metrics.observe(&Observed::OperationEnded(&report(Kind::Publish, Ending::Done, 1)));
+        metrics.observe(&Observed::OperationEnded(&report(OperationKind::Publish, Ending::Done, 1)));
         let driver = "d.example.com".into();
         let (method, took) = ("/csi.v1.Node/NodePublishVolume", Duration::from_millis(3));
         metrics.observe(&Observed::DriverCalled(&Called { driver: &driver, method, code: Code::Cancelled, took }));
@@ -650,10 +654,10 @@ mod tests {
     fn the_time_that_a_volume_took_to_stage_counts_for_its_first_mount() {
         let metrics = Metrics::new();
         for (kind, ending, took) in [
-            (Kind::Stage, Ending::Unknown, 100),
-            (Kind::Stage, Ending::Done, 10),
-            (Kind::Publish, Ending::Done, 1),
-            (Kind::Publish, Ending::Done, 1),
+            (OperationKind::Stage, Ending::Unknown, 100),
+            (OperationKind::Stage, Ending::Done, 10),
+            (OperationKind::Publish, Ending::Done, 1),
+            (OperationKind::Publish, Ending::Done, 1),
         ] {
             metrics.observe(&Observed::OperationEnded(&report(kind, ending, took)));
         }

@@ -35,7 +35,7 @@ use crate::{
     executor::Executor,
     measuring::{self, Asked, Questions},
     memory::Object,
-    objects::{Kind, Reference},
+    objects::{ObjectKind, Reference},
     plugin::{self, Made, Want},
     source::{Said, Source},
     view,
@@ -58,7 +58,7 @@ pub use windlass_core::{
     answer::{InUse, PodStatus, WaitError as VolumesError},
     notice::Verdict,
     oddity::Oddity,
-    operation::{Cause, Kind as OperationKind, Obstacle, Proof, Trouble},
+    operation::{Cause, Obstacle, OperationKind, Proof, Trouble},
     reason::{Code, Reason, Urgency, WaitsOn},
     snapshot::SourceView,
     spec::Mode,
@@ -836,14 +836,14 @@ impl Node {
 
     /// A claim as it is shown; `None` if it is not there and nothing is kept that was made for it.
     pub async fn show_claim(&self, namespace: &str, name: &str) -> Result<Option<view::Claim>, Ended> {
-        let claim = Reference::new(Kind::Claim, namespace, name);
+        let claim = Reference::new(ObjectKind::Claim, namespace, name);
         self.ask(About::Nothing, move |drive| drive.show_one_claim(&claim)).await
     }
 
     /// Has the volume deleted now that was made for a claim that is gone: without waiting until its time has come
     /// ([`Builder::delete_delay`]), and also if nobody saw that the claim went.
     pub async fn delete_claim(&self, namespace: &str, name: &str) -> Result<Deleted, ClaimRefusal> {
-        let claim = Reference::new(Kind::Claim, namespace, name);
+        let claim = Reference::new(ObjectKind::Claim, namespace, name);
         self.order(|answer| Message::DeleteClaim(claim, answer)).await?
     }
 

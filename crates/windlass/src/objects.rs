@@ -24,7 +24,7 @@ pub enum Lookup<T> {
 /// A kind of object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum ObjectKind {
     /// `PersistentVolumeClaim`.
     Claim,
     /// `PersistentVolume`.
@@ -45,7 +45,7 @@ pub enum Kind {
     Attachment,
 }
 
-impl Kind {
+impl ObjectKind {
     /// What the API calls one of them.
     pub fn name(self) -> &'static str {
         match self {
@@ -88,19 +88,19 @@ impl Kind {
 /// Which object is meant.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Reference {
-    kind: Kind,
+    kind: ObjectKind,
     namespace: Arc<str>,
     name: Arc<str>,
 }
 
 impl Reference {
     /// The object of this kind and name. The namespace counts only for kinds that live in one.
-    pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
+    pub fn new(kind: ObjectKind, namespace: &str, name: &str) -> Self {
         Self { kind, namespace: if kind.is_namespaced() { namespace } else { "" }.into(), name: name.into() }
     }
 
     /// Its kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ObjectKind {
         self.kind
     }
 
@@ -181,7 +181,7 @@ impl<'a, O: Objects + ?Sized> View<'a, O> {
     }
 
     pub(crate) fn claim(&mut self, namespace: &str, name: &str) -> (Reference, Lookup<Arc<PersistentVolumeClaim>>) {
-        (self.touch(Kind::Claim, namespace, name), self.objects.claim(namespace, name))
+        (self.touch(ObjectKind::Claim, namespace, name), self.objects.claim(namespace, name))
     }
 
     /// Why a claim that was looked up has no volume yet.
@@ -190,22 +190,22 @@ impl<'a, O: Objects + ?Sized> View<'a, O> {
     }
 
     pub(crate) fn volume(&mut self, name: &str) -> (Reference, Lookup<Arc<PersistentVolume>>) {
-        (self.touch(Kind::Volume, "", name), self.objects.volume(name))
+        (self.touch(ObjectKind::Volume, "", name), self.objects.volume(name))
     }
 
     pub(crate) fn driver(&mut self, name: &str) -> (Reference, Lookup<Arc<CSIDriver>>) {
-        (self.touch(Kind::Driver, "", name), self.objects.driver(name))
+        (self.touch(ObjectKind::Driver, "", name), self.objects.driver(name))
     }
 
     pub(crate) fn node(&mut self, name: &str) -> (Reference, Lookup<Arc<Node>>) {
-        (self.touch(Kind::Node, "", name), self.objects.node(name))
+        (self.touch(ObjectKind::Node, "", name), self.objects.node(name))
     }
 
     pub(crate) fn attachment(&mut self, name: &str) -> (Reference, Lookup<Arc<VolumeAttachment>>) {
-        (self.touch(Kind::Attachment, "", name), self.objects.attachment(name))
+        (self.touch(ObjectKind::Attachment, "", name), self.objects.attachment(name))
     }
 
-    pub(crate) fn version(&mut self, kind: Kind, namespace: &str, name: &str) -> (Reference, Lookup<u64>) {
+    pub(crate) fn version(&mut self, kind: ObjectKind, namespace: &str, name: &str) -> (Reference, Lookup<u64>) {
         let reference = self.touch(kind, namespace, name);
         let version = self.objects.version(&reference);
         (reference, version)
@@ -222,7 +222,7 @@ impl<'a, O: Objects + ?Sized> View<'a, O> {
     }
 
     /// An object decides about a volume without being looked at here.
-    pub(crate) fn depends_on(&mut self, kind: Kind, namespace: &str, name: &str) {
+    pub(crate) fn depends_on(&mut self, kind: ObjectKind, namespace: &str, name: &str) {
         self.touch(kind, namespace, name);
     }
 
@@ -231,7 +231,7 @@ impl<'a, O: Objects + ?Sized> View<'a, O> {
         self.touched.iter().map(ObjectName::from).collect()
     }
 
-    fn touch(&mut self, kind: Kind, namespace: &str, name: &str) -> Reference {
+    fn touch(&mut self, kind: ObjectKind, namespace: &str, name: &str) -> Reference {
         let reference = Reference::new(kind, namespace, name);
         if let Some((watched, seen)) = &mut self.watched {
             *seen |= *watched == reference;
@@ -247,16 +247,20 @@ mod tests {
 
     #[test]
     fn a_reference_reads_as_people_say_it() {
-        assert_eq!(Reference::new(Kind::Secret, "default", "password").to_string(), "Secret default/password");
-        assert_eq!(Reference::new(Kind::Node, "default", "node-1").to_string(), "Node node-1");
-        assert_eq!(Reference::new(Kind::Node, "a", "n"), Reference::new(Kind::Node, "b", "n"), "no namespace");
+        assert_eq!(Reference::new(ObjectKind::Secret, "default", "password").to_string(), "Secret default/password");
+        assert_eq!(Reference::new(ObjectKind::Node, "default", "node-1").to_string(), "Node node-1");
+        assert_eq!(
+            Reference::new(ObjectKind::Node, "a", "n"),
+            Reference::new(ObjectKind::Node, "b", "n"),
+            "no namespace"
+        );
     }
 
     /// E-152a, E-152e: the text that follows "from API server: ".
     #[test]
     fn absence_reads_as_the_api_server_says_it() {
-        let claim = Reference::new(Kind::Claim, "default", "data");
+        let claim = Reference::new(ObjectKind::Claim, "default", "data");
         assert_eq!(claim.not_found(), "persistentvolumeclaims \"data\" not found");
-        assert_eq!(Reference::new(Kind::Volume, "", "pv").not_found(), "persistentvolumes \"pv\" not found");
+        assert_eq!(Reference::new(ObjectKind::Volume, "", "pv").not_found(), "persistentvolumes \"pv\" not found");
     }
 }

@@ -55,7 +55,7 @@ pub struct OperationReport {
     /// Its number.
     pub id: OperationId,
     /// What it was.
-    pub kind: operation::Kind,
+    pub kind: operation::OperationKind,
     /// The volume's type.
     pub plugin: PluginName,
     /// The volume's CSI driver, if it has one.

@@ -9,7 +9,7 @@
 
 use crate::{
     memory::{Memory, Object},
-    objects::{Kind, Lookup, Reference},
+    objects::{Lookup, ObjectKind, Reference},
     token::{self, EXPIRATION_SECONDS_DEFAULT, Token},
 };
 use k8s_openapi::api::core::v1::{
@@ -51,15 +51,15 @@ pub trait Sources {
 
 impl Sources for Memory {
     fn config_map(&self, namespace: &str, name: &str) -> Lookup<Arc<ConfigMap>> {
-        picked(self.get(&Reference::new(Kind::ConfigMap, namespace, name)), config_map)
+        picked(self.get(&Reference::new(ObjectKind::ConfigMap, namespace, name)), config_map)
     }
 
     fn secret(&self, namespace: &str, name: &str) -> Lookup<Arc<Secret>> {
-        picked(self.get(&Reference::new(Kind::Secret, namespace, name)), secret)
+        picked(self.get(&Reference::new(ObjectKind::Secret, namespace, name)), secret)
     }
 
     fn node(&self, name: &str) -> Lookup<Arc<Node>> {
-        picked(self.get(&Reference::new(Kind::Node, "", name)), node)
+        picked(self.get(&Reference::new(ObjectKind::Node, "", name)), node)
     }
 }
 
@@ -194,7 +194,7 @@ impl<'a> Build<'a> {
 
     /// P-102, P-104..P-108.
     fn config_map(&mut self, at: &str, name: &str, keys: Keys<'_>) -> Result<(), Flaw> {
-        let reference = Reference::new(Kind::ConfigMap, self.namespace, name);
+        let reference = Reference::new(ObjectKind::ConfigMap, self.namespace, name);
         let found = self.surroundings.sources.config_map(self.namespace, name);
         let map = present(&reference, found, keys.optional)?.unwrap_or_default();
         // A key that is in both is text when it is listed, and bytes when all are shown; the API forbids it.
@@ -208,7 +208,7 @@ impl<'a> Build<'a> {
     }
 
     fn secret(&mut self, at: &str, name: &str, keys: Keys<'_>) -> Result<(), Flaw> {
-        let reference = Reference::new(Kind::Secret, self.namespace, name);
+        let reference = Reference::new(ObjectKind::Secret, self.namespace, name);
         let found = self.surroundings.sources.secret(self.namespace, name);
         let secret = present(&reference, found, keys.optional)?.unwrap_or_default();
         let empty = BTreeMap::new();
@@ -270,7 +270,7 @@ impl<'a> Build<'a> {
             let empty = PodSpec::default();
             let spec = self.pod.spec.as_ref().unwrap_or(&empty);
             let node = || {
-                let reference = Reference::new(Kind::Node, "", self.surroundings.node);
+                let reference = Reference::new(ObjectKind::Node, "", self.surroundings.node);
                 present(&reference, self.surroundings.sources.node(self.surroundings.node), false)
             };
             downward::resource(at, spec, field, node)?

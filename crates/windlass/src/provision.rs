@@ -168,7 +168,7 @@ impl Provision {
     pub(crate) fn reference(&self) -> Reference {
         let ObjectMeta { namespace, name, .. } = &self.claim.metadata;
         let (namespace, name) = (namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default());
-        Reference::new(objects::Kind::Claim, namespace, name)
+        Reference::new(objects::ObjectKind::Claim, namespace, name)
     }
 
     /// The driver that makes it.

@@ -242,7 +242,7 @@ impl Begun {
 }
 
 /// A record that was found, or what is wrong with it.
-pub(crate) type Found = (Key, Result<Record, Error>);
+pub(crate) type FoundRecord = (Key, Result<Record, Error>);
 
 /// How the names in a directory of records are read.
 type Names = fn(&Place) -> Result<Vec<Name>, whole_file::Error>;
@@ -325,7 +325,7 @@ impl Records {
 
     /// The records in this directory for somebody who only looks, while another process may write them: nothing is made
     /// and nothing removed. `None` if there are none.
-    pub fn look(directory: &Place) -> Result<Option<Vec<Found>>, Error> {
+    pub fn look(directory: &Place) -> Result<Option<Vec<FoundRecord>>, Error> {
         let what = || directory.path().display().to_string();
         let name = Relative::new("directory", "records");
         let root = name.map_err(|source| Error::Reach { what: what(), source: source.into() })?;
@@ -337,12 +337,12 @@ impl Records {
     }
 
     /// All records, those that cannot be read too. What earlier processes did not finish is removed.
-    pub fn all(&self) -> Result<Vec<Found>, Error> {
+    pub fn all(&self) -> Result<Vec<FoundRecord>, Error> {
         read_all(&self.root, whole_file::swept_names)
     }
 }
 
-fn read_all(root: &Place, names: Names) -> Result<Vec<Found>, Error> {
+fn read_all(root: &Place, names: Names) -> Result<Vec<FoundRecord>, Error> {
     let mut all = Vec::new();
     for (directory, key) in [(ATTACHMENTS, Key::Attach as fn(VolumeId) -> Key), (STAGES, Key::Stage)] {
         let Some(directory) = find(root, directory)? else { continue };
@@ -365,7 +365,7 @@ fn read_all(root: &Place, names: Names) -> Result<Vec<Found>, Error> {
 }
 
 /// The record of a publish that has this name; `None` if there is none, or if what is there is not ours.
-fn read_publish(directory: &Place, name: &Name) -> Option<Found> {
+fn read_publish(directory: &Place, name: &Name) -> Option<FoundRecord> {
     let slot = name::publish(name);
     if slot.is_none() && !name::is_number(name) {
         return None;

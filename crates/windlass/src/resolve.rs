@@ -408,7 +408,11 @@ impl<O: Objects + ?Sized> Task<'_, O> {
         // What is in them is nothing that is looked at here, but a driver may have refused the volume for it.
         for secret in origin.persistent().and_then(|it| it.spec.as_ref()?.csi.as_ref()).into_iter().flat_map(secrets) {
             let (namespace, name) = (secret.namespace.as_deref(), secret.name.as_deref());
-            self.view.depends_on(crate::objects::Kind::Secret, namespace.unwrap_or_default(), name.unwrap_or_default());
+            self.view.depends_on(
+                crate::objects::ObjectKind::Secret,
+                namespace.unwrap_or_default(),
+                name.unwrap_or_default(),
+            );
         }
         match self.view.driver(driver) {
             (_, Lookup::Found(object)) => Ok(Some(object)),

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use windlass_core::{
         backoff::Backoff,
-        operation::{Cause, Kind, Trouble},
+        operation::{Cause, OperationKind, Trouble},
     };
 
     const HOUR: u64 = 60 * 60;
@@ -162,7 +162,7 @@ mod tests {
         while at < Time(HOUR * 1000) {
             at = at + each_takes;
             tries.push(at.0 / 1000);
-            let failed = Backoff::failed(backoff.as_ref(), Kind::Stage, at, trouble.clone());
+            let failed = Backoff::failed(backoff.as_ref(), OperationKind::Stage, at, trouble.clone());
             at = failed.retry_at;
             backoff = Some(failed);
         }

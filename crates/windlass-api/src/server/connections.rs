@@ -28,7 +28,7 @@ use tokio::{
 
 use super::{backend::Backend, journal::Journal};
 use super::{
-    places::{Place, Places},
+    places::{Places, Seat},
     routes::{self, Api},
     stall::Impatient,
 };
@@ -220,7 +220,7 @@ impl Asker {
     }
 
     /// A place for one more watch.
-    pub(super) fn watch(&self) -> Result<Place, Status> {
+    pub(super) fn watch(&self) -> Result<Seat, Status> {
         self.watches.take(self.user).ok_or_else(|| {
             let (all, own) = (self.watches.max(), self.watches.max_of(self.user));
             Status::unavailable(format!(
@@ -233,7 +233,7 @@ impl Asker {
 
 impl Server {
     /// Serves a client, or tells it that there is no place.
-    async fn welcome(self, stream: impl Stream, user: u32, turn: Place) {
+    async fn welcome(self, stream: impl Stream, user: u32, turn: Seat) {
         match self.places.wait(user, self.limits.patience).await {
             Some(_place) => {
                 drop(turn);

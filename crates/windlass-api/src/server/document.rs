@@ -11,7 +11,7 @@ use schemars::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    endpoint::{Answer, Endpoint, Method},
+    endpoint::{Endpoint, Method, Returns},
     query::SECONDS_MAX,
     routes,
 };
@@ -91,18 +91,18 @@ fn operation(endpoint: &Endpoint) -> Value {
     let Endpoint { path, method, id, summary, answer, .. } = endpoint;
     let of = |schema: String| json!({"schema": {"$ref": format!("#/components/schemas/{schema}")}});
     let (about, content) = match answer {
-        Answer::One(kind) | Answer::Looked(kind) | Answer::About(kind) => {
+        Returns::One(kind) | Returns::Looked(kind) | Returns::About(kind) => {
             ("What was asked for, or what becomes of it.", json!({"application/json": of((*kind).into())}))
         }
-        Answer::List(kind) => (
+        Returns::List(kind) => (
             "The list; with watch=true a stream of lines, each of them one WatchEvent.",
             json!({
                 "application/json": of(format!("{kind}List")),
                 "application/json;stream=watch": of(format!("{kind}WatchEvent")),
             }),
         ),
-        Answer::Metrics => ("The text format of Prometheus.", json!({"text/plain": {"schema": {"type": "string"}}})),
-        Answer::Document => ("This document.", json!({"application/json": {"schema": {"type": "object"}}})),
+        Returns::Metrics => ("The text format of Prometheus.", json!({"text/plain": {"schema": {"type": "string"}}})),
+        Returns::Document => ("This document.", json!({"application/json": {"schema": {"type": "object"}}})),
     };
     let mut responses = json!({"200": {"description": about, "content": content}});
     let mut refused = vec![("400", "BadRequest"), ("503", "Unavailable")];
@@ -114,7 +114,7 @@ fn operation(endpoint: &Endpoint) -> Value {
         Method::Delete => refused.extend([("403", "Forbidden"), ("409", "Conflict")]),
         Method::Post => refused.push(("403", "Forbidden")),
     }
-    if matches!(answer, Answer::Looked(_)) {
+    if matches!(answer, Returns::Looked(_)) {
         refused.push(("504", "Timeout"));
     }
     for (code, name) in refused {
@@ -131,15 +131,15 @@ fn operation(endpoint: &Endpoint) -> Value {
         true => parameters.push(shared("uid")),
         false => {}
     }
-    if matches!(answer, Answer::List(_)) {
+    if matches!(answer, Returns::List(_)) {
         parameters.extend([shared("watch"), shared("timeoutSeconds")]);
     }
     if *method == Method::Post && path.contains("{name}") {
         parameters.push(shared("volume"));
     }
     let tag = match answer {
-        Answer::One(_) | Answer::Looked(_) | Answer::List(_) => "resources",
-        Answer::About(_) | Answer::Document | Answer::Metrics => "about",
+        Returns::One(_) | Returns::Looked(_) | Returns::List(_) => "resources",
+        Returns::About(_) | Returns::Document | Returns::Metrics => "about",
     };
     let mut operation = json!({"operationId": id, "summary": summary, "tags": [tag], "responses": responses});
     if !parameters.is_empty() {

@@ -17,7 +17,7 @@ pub(super) struct Endpoint {
     /// What generated clients call it.
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
-    pub(super) answer: Answer,
+    pub(super) answer: Returns,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ pub(super) enum Method {
 
 /// What a good answer is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
+pub(super) enum Returns {
     /// An object of this kind.
     One(&'static str),
     /// The same, for which mounts are looked at that may hang.
@@ -52,7 +52,7 @@ impl Endpoint {
         path: impl Into<String>,
         id: &'static str,
         summary: &'static str,
-        answer: Answer,
+        answer: Returns,
         handler: H,
     ) -> Self {
         Self { path: path.into(), route: routing::get(handler), method: Method::Get, id, summary, answer }
@@ -62,7 +62,7 @@ impl Endpoint {
         path: impl Into<String>,
         id: &'static str,
         summary: &'static str,
-        answer: Answer,
+        answer: Returns,
         handler: H,
     ) -> Self {
         Self { path: path.into(), route: routing::delete(handler), method: Method::Delete, id, summary, answer }
@@ -72,7 +72,7 @@ impl Endpoint {
         path: impl Into<String>,
         id: &'static str,
         summary: &'static str,
-        answer: Answer,
+        answer: Returns,
         handler: H,
     ) -> Self {
         Self { path: path.into(), route: routing::post(handler), method: Method::Post, id, summary, answer }

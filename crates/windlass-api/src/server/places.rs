@@ -32,12 +32,12 @@ impl Inner {
 
 /// A place of one client; free again when this goes.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Seat {
     places: Arc<Inner>,
     user: u32,
 }
 
-impl Drop for Place {
+impl Drop for Seat {
     fn drop(&mut self) {
         let mut taken = self.places.taken();
         if let Some(count) = taken.get_mut(&self.user) {
@@ -72,7 +72,7 @@ impl Places {
     }
 
     /// A place for this user, if there is one now.
-    pub(super) fn take(&self, user: u32) -> Option<Place> {
+    pub(super) fn take(&self, user: u32) -> Option<Seat> {
         let mut taken = self.0.taken();
         let all: usize = taken.values().sum();
         let others = all - taken.get(&0).copied().unwrap_or(0);
@@ -82,11 +82,11 @@ impl Places {
             return None;
         }
         *taken.entry(user).or_default() += 1;
-        Some(Place { places: self.0.clone(), user })
+        Some(Seat { places: self.0.clone(), user })
     }
 
     /// A place for this user, if there is one within this time.
-    pub(super) async fn wait(&self, user: u32, within: Duration) -> Option<Place> {
+    pub(super) async fn wait(&self, user: u32, within: Duration) -> Option<Seat> {
         let waiting = async {
             loop {
                 let freed = self.0.freed.notified();
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn one_user_cannot_take_what_is_kept_for_others_and_all_together_not_what_is_kept_for_root() {
         let places = Places::new(64);
-        let mut taken: Vec<Place> = Vec::new();
+        let mut taken: Vec<Seat> = Vec::new();
         let mut take = |user, count| {
             taken.extend((0..count).map_while(|_| places.take(user)));
             taken.iter().filter(|it| it.user == user).count()

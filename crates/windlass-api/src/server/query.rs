@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{connections::Asker, places::Place, routes::closing};
+use super::{connections::Asker, places::Seat, routes::closing};
 use crate::view::Status;
 
 /// The longest watch that can be asked for by `timeoutSeconds`: a day.
@@ -27,7 +27,7 @@ pub(super) struct Watching {
     /// For how long.
     pub(super) within: Option<Duration>,
     /// Its own until it ends.
-    pub(super) place: Place,
+    pub(super) place: Seat,
 }
 
 /// What a list may be asked for with.

@@ -20,7 +20,7 @@ use tokio::sync::watch as told;
 use super::{
     backend::{Backend, Pods, Readiness},
     caller::MayChange,
-    endpoint::{Answer, Endpoint},
+    endpoint::{Endpoint, Returns},
     journal::Journal,
     query::{Listing, OneVolume, Plain},
     watch,
@@ -51,7 +51,7 @@ pub(super) struct Api {
 
 /// Everything that can be asked.
 pub(super) fn endpoints() -> Vec<Endpoint> {
-    use Answer::{About, Document, List, Looked, Metrics, One};
+    use Returns::{About, Document, List, Looked, Metrics, One};
     let at = |below: &str| format!("{BASE}{below}");
     vec![
         Endpoint::get(at(""), "discover", "What can be asked for", About("APIResourceList"), discovery),

@@ -14,7 +14,7 @@ use windlass_core::{
     event::{Attachment, Containers, Found, Goal, Place, Record, Wait},
     ids::{OperationId, PodUid, Time, Version, VolumeId, WaiterId},
     notice::Notice,
-    operation::{Action, Cause, Done, Earlier, Kind, Obstacle, Outcome, Proof, Trouble},
+    operation::{Action, Cause, Done, Earlier, Obstacle, OperationKind, Outcome, Proof, Trouble},
     reason::{Code, Reason, WaitsOn},
     snapshot::{MountView, Snapshot, StepView},
     spec::{Access, Attach, Identity, Life, Phase, Pod, PodVolume, Use, VolumeSpec, Want},
@@ -376,7 +376,10 @@ impl History {
 
     /// I-1: nothing is taken from a pod that wants it, nor before all is known.
     fn check_taking(&self, operation: &Operation) {
-        let takes = matches!(operation.action.kind(), Kind::Unpublish | Kind::Unstage | Kind::Detach);
+        let takes = matches!(
+            operation.action.kind(),
+            OperationKind::Unpublish | OperationKind::Unstage | OperationKind::Detach
+        );
         if !takes {
             return;
         }
@@ -424,7 +427,7 @@ impl History {
         let trouble = |cause| Trouble { cause, text: "it failed".into() };
         let outcome = match how {
             0 => Outcome::Done(self.done(&operation)),
-            1 if operation.action.kind() == Kind::Expand && which.is_multiple_of(2) => {
+            1 if operation.action.kind() == OperationKind::Expand && which.is_multiple_of(2) => {
                 Outcome::Refused(trouble(Cause::Infeasible))
             }
             1 => Outcome::Refused(trouble(Cause::Other)),
@@ -433,7 +436,7 @@ impl History {
             3 => Outcome::Refused(trouble(Cause::Object("Secret a/b".into()))),
             _ => Outcome::Done(Done::Expanded { size_bytes: 1 << 40 }),
         };
-        let fits = how < 4 || operation.action.kind() == Kind::Expand;
+        let fits = how < 4 || operation.action.kind() == OperationKind::Expand;
         let counts_as = if fits { outcome.clone() } else { Outcome::Unknown(trouble(Cause::Other)) };
         self.ended(&operation, before, &counts_as);
         vec![Event::OperationEnded { id, outcome }]

@@ -6,7 +6,7 @@ use windlass_core::{
     expand::Size,
     ids::{OperationId, Time, VolumeId},
     label::Wish,
-    operation::{Action, Kind, Operation, Proof},
+    operation::{Action, Operation, OperationKind, Proof},
     spec::{Attach, Capabilities, Concurrency, Identity, Mode, Phase, Refresh, Sharing, VolumeSpec},
 };
 
@@ -114,7 +114,7 @@ pub(crate) fn may_overlap(new: &Operation, running: &BTreeMap<OperationId, Given
         let (Some(mine), Some(other)) = (new.action.pod(), old.action.pod()) else {
             return false;
         };
-        let releases = [new.action.kind(), old.action.kind()].iter().all(|it| *it == Kind::Unpublish);
+        let releases = [new.action.kind(), old.action.kind()].iter().all(|it| *it == OperationKind::Unpublish);
         mine != other
             && match new.spec.capabilities.concurrency {
                 Concurrency::Alone => false,

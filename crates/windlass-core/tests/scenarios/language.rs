@@ -44,7 +44,7 @@ use windlass_core::{
     ids::{OperationId, PodUid, Time, Version, VolumeId, WaiterId},
     label::Wish,
     notice::{Notice, Verdict},
-    operation::{Action, Cause, Done, Earlier, Kind, Obstacle, Operation, Outcome, Proof, Trouble},
+    operation::{Action, Cause, Done, Earlier, Obstacle, Operation, OperationKind, Outcome, Proof, Trouble},
     reason::{Code, Reason, WaitsOn},
     spec::{
         Access, Attach, Capabilities, Concurrency, Identity, Mode, Phase, Pod, PodVolume, Refresh, Sharing, Use,
@@ -685,7 +685,7 @@ fn describe(operation: &Operation) -> String {
         Action::Unpublish { pod, .. } => format!("unpublish {volume} from {pod}"),
         Action::Expand { from_bytes, to_bytes, .. } => format!("expand {volume} from {from_bytes} to {to_bytes}"),
         Action::Attach | Action::Unstage | Action::Detach => {
-            let kind: Kind = operation.action.kind();
+            let kind: OperationKind = operation.action.kind();
             format!("{kind} {volume}")
         }
     };

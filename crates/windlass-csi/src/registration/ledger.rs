@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::introduction::{self, BackOff, Introduced, Refusal};
-use super::socket::{File, Found, What};
+use super::socket::{Entry, EntryState, File};
 use super::{News, Settings, Word};
 
 pub(super) struct Ledger {
@@ -97,30 +97,30 @@ impl Ledger {
     }
 
     /// Takes in what one look has found.
-    pub(super) fn found(&mut self, mut found: Vec<Found>) {
+    pub(super) fn found(&mut self, mut found: Vec<Entry>) {
         let there: BTreeSet<_> =
-            found.iter().filter(|it| !matches!(it.what, What::Nothing)).map(|it| it.path.clone()).collect();
-        for it in found.iter().filter(|it| matches!(it.what, What::Nothing)) {
+            found.iter().filter(|it| !matches!(it.what, EntryState::Nothing)).map(|it| it.path.clone()).collect();
+        for it in found.iter().filter(|it| matches!(it.what, EntryState::Nothing)) {
             let is_gone = |path: &&PathBuf| path.starts_with(&it.path) && !there.contains(*path);
             let gone: Vec<_> = self.sockets.keys().filter(is_gone).cloned().collect();
             gone.into_iter().for_each(|it| self.vanish(it));
         }
         // In the order in which they were made, for the last one wins.
-        found.sort_by_key(Found::made);
-        for Found { path, what } in found {
+        found.sort_by_key(Entry::made);
+        for Entry { path, what } in found {
             match what {
-                What::Nothing => {}
-                What::Socket(file) => self.ask(path, file),
-                What::Unfit(file, text) => {
+                EntryState::Nothing => {}
+                EntryState::Socket(file) => self.ask(path, file),
+                EntryState::Unfit(file, text) => {
                     if !self.is_known(&path, &file) {
                         self.refuse(path, Some(file), text);
                     }
                 }
                 // What is known of it is as good as before.
-                What::Trouble(text) if self.sockets.get(&path).is_none_or(|it| it.file.is_none()) => {
+                EntryState::Trouble(text) if self.sockets.get(&path).is_none_or(|it| it.file.is_none()) => {
                     self.refuse(path, None, text);
                 }
-                What::Trouble(_) => {}
+                EntryState::Trouble(_) => {}
             }
         }
     }

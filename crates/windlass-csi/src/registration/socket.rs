@@ -8,14 +8,14 @@ use rustix::fs::{FileType, Stat};
 
 /// What a look at a path has found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct Entry {
     /// The whole path.
     pub(super) path: PathBuf,
-    pub(super) what: What,
+    pub(super) what: EntryState,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum EntryState {
     /// Nothing is there or below it, but for what the same look has found.
     Nothing,
     /// A socket that may be asked.
@@ -40,7 +40,7 @@ impl File {
     }
 
     /// Judges what has been opened.
-    pub(super) fn judge(descriptor: OwnedFd, stat: &Stat) -> What {
+    pub(super) fn judge(descriptor: OwnedFd, stat: &Stat) -> EntryState {
         let file = Self {
             descriptor: Arc::new(descriptor),
             identity: (stat.st_dev, stat.st_ino),
@@ -49,22 +49,22 @@ impl File {
         };
         let us = rustix::process::geteuid().as_raw();
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Socket if stat.st_uid == 0 || stat.st_uid == us => What::Socket(file),
+            FileType::Socket if stat.st_uid == 0 || stat.st_uid == us => EntryState::Socket(file),
             FileType::Socket => {
                 let text = format!("it belongs to user {}, and neither to root nor to user {us}", stat.st_uid);
-                What::Unfit(file, text)
+                EntryState::Unfit(file, text)
             }
-            other => What::Unfit(file, format!("it is {} and not a socket", name(other))),
+            other => EntryState::Unfit(file, format!("it is {} and not a socket", name(other))),
         }
     }
 }
 
-impl Found {
+impl Entry {
     /// When it was made, as far as that is known.
     pub(super) fn made(&self) -> (i64, i64) {
         match &self.what {
-            What::Socket(file) | What::Unfit(file, _) => file.made,
-            What::Nothing | What::Trouble(_) => (0, 0),
+            EntryState::Socket(file) | EntryState::Unfit(file, _) => file.made,
+            EntryState::Nothing | EntryState::Trouble(_) => (0, 0),
         }
     }
 }

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::socket::{File, Found, What};
+use super::socket::{Entry, EntryState, File};
 
 /// How deep directories are looked into.
 const DEPTH_MAX: usize = 16;
@@ -45,7 +45,7 @@ impl Tree {
     }
 
     /// What is there now.
-    pub(super) fn look_everywhere(&mut self) -> Vec<Found> {
+    pub(super) fn look_everywhere(&mut self) -> Vec<Entry> {
         let mut found = Vec::new();
         self.look_into(Path::new(""), &mut found);
         found
@@ -53,7 +53,7 @@ impl Tree {
 
     /// Waits for something to change, and looks at it. An error: the directory is gone, and cannot be made; another call
     /// tries again.
-    pub(super) async fn touched(&mut self) -> io::Result<Vec<Found>> {
+    pub(super) async fn touched(&mut self) -> io::Result<Vec<Entry>> {
         if !self.watches.values().any(|it| it.as_os_str().is_empty()) {
             return self.start_again();
         }
@@ -95,7 +95,7 @@ impl Tree {
     }
 
     /// Begins anew: the directory may be another, or what happened in it was not told.
-    fn start_again(&mut self) -> io::Result<Vec<Found>> {
+    fn start_again(&mut self) -> io::Result<Vec<Entry>> {
         self.watches.clear();
         (self.inotify, self.above) = start(&self.path)?;
         self.watch(Path::new(""), &self.root()?)?;
@@ -128,7 +128,7 @@ impl Tree {
     }
 
     /// Looks at one path below the root.
-    fn look(&mut self, path: &Path, found: &mut Vec<Found>) {
+    fn look(&mut self, path: &Path, found: &mut Vec<Entry>) {
         let hidden = path.components().any(|it| it.as_os_str().as_bytes().starts_with(b"."));
         if hidden || path.components().count() > DEPTH_MAX {
             return;
@@ -140,7 +140,7 @@ impl Tree {
                     match self.watch(path, &descriptor) {
                         Ok(()) => self.look_into(path, found),
                         Err(error) => {
-                            found.push(Found { path: whole.clone(), what: What::Trouble(unwatchable(&error)) })
+                            found.push(Entry { path: whole.clone(), what: EntryState::Trouble(unwatchable(&error)) })
                         }
                     }
                     // A mount of a socket that is not there makes one of these.
@@ -150,7 +150,7 @@ impl Tree {
                     File::judge(descriptor, &stat)
                 }
                 Ok(stat) => File::judge(descriptor, &stat),
-                Err(errno) => What::Trouble(format!("it cannot be looked at: {errno}")),
+                Err(errno) => EntryState::Trouble(format!("it cannot be looked at: {errno}")),
             },
             Err(Errno::NOENT | Errno::NOTDIR) => {
                 self.watches.retain(|wd, it| {
@@ -161,26 +161,26 @@ impl Tree {
                     }
                     !gone
                 });
-                What::Nothing
+                EntryState::Nothing
             }
-            Err(errno) => What::Trouble(format!("it cannot be opened: {errno}")),
+            Err(errno) => EntryState::Trouble(format!("it cannot be opened: {errno}")),
         };
-        found.push(Found { path: whole, what });
+        found.push(Entry { path: whole, what });
     }
 
     /// Looks at all that is in a directory, which is watched already: nothing can come unseen.
-    fn look_into(&mut self, directory: &Path, found: &mut Vec<Found>) {
+    fn look_into(&mut self, directory: &Path, found: &mut Vec<Entry>) {
         let listed = self.list(directory);
         match listed {
             Ok(names) => {
                 // What was there and is not found now is gone.
-                found.push(Found { path: self.path.join(directory), what: What::Nothing });
+                found.push(Entry { path: self.path.join(directory), what: EntryState::Nothing });
                 names.iter().for_each(|it| self.look(it, found));
             }
-            Err(Errno::NOENT) => found.push(Found { path: self.path.join(directory), what: What::Nothing }),
+            Err(Errno::NOENT) => found.push(Entry { path: self.path.join(directory), what: EntryState::Nothing }),
             Err(errno) => {
-                let what = What::Trouble(format!("it cannot be listed: {errno}"));
-                found.push(Found { path: self.path.join(directory), what });
+                let what = EntryState::Trouble(format!("it cannot be listed: {errno}"));
+                found.push(Entry { path: self.path.join(directory), what });
             }
         }
     }

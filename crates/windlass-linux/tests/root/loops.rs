@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use rustix::fs::{Mode, OFlags};
-use windlass_linux::device::{self, Kind};
+use windlass_linux::device::{self, AtPath};
 use windlass_linux::loop_device::{self, Backing, Detached, Error, Settings};
 use windlass_testing::{disk::MEBIBYTE, harness::UNDISTURBED};
 
@@ -26,7 +26,7 @@ crate::tests!(
 
 fn a_file_becomes_a_device(case: &Case) {
     let disk = case.disk("image", 3 * MEBIBYTE);
-    assert!(matches!(device::look(&disk.path).unwrap(), Kind::Block(number) if number.major == 7));
+    assert!(matches!(device::look(&disk.path).unwrap(), AtPath::Block(number) if number.major == 7));
     assert_eq!(device::size_bytes(&disk.path).unwrap(), 3 * MEBIBYTE);
     assert!(!device::is_read_only(&disk.path).unwrap());
     symlink(&disk.path, case.path("link")).unwrap();

@@ -4,7 +4,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use windlass_linux::block_map::{self, Change, Error, bind_device, link, unbind, unlink};
-use windlass_linux::device::{self, Kind};
+use windlass_linux::device::{self, AtPath};
 use windlass_linux::loop_device;
 use windlass_linux::safe_path::Place;
 use windlass_testing::disk::{Disk, MEBIBYTE};
@@ -23,7 +23,7 @@ crate::tests!(
 
 fn number(disk: &Disk) -> device::Device {
     match device::look(&disk.path).unwrap() {
-        Kind::Block(number) => number,
+        AtPath::Block(number) => number,
         other => panic!("{other:?}"),
     }
 }

@@ -3,7 +3,7 @@
 //! it leaves out nothing that must be attached and is attached by this node, staged or published, or kept by a driver.
 
 use crate::{driver::CallId, world::World};
-use windlass_core::{event::Place, ids::VolumeId, operation::Kind, spec::Attach};
+use windlass_core::{event::Place, ids::VolumeId, operation::OperationKind, spec::Attach};
 
 /// What the check is called.
 pub const NAME: &str = "in use means in use (I-3)";
@@ -40,14 +40,15 @@ fn held(world: &World) -> impl Iterator<Item = (&VolumeId, &'static str)> {
     });
     let kept = world.drivers.iter().flat_map(|it| &it.sessions).map(|it| (it, "staged, at least in part,"));
     let calls = world.calls.values().filter(|it| it.at_work);
-    let being_mounted = calls.filter(|it| matches!(it.operation.action.kind(), Kind::Stage | Kind::Publish));
+    let being_mounted =
+        calls.filter(|it| matches!(it.operation.action.kind(), OperationKind::Stage | OperationKind::Publish));
     mounted.chain(kept).chain(being_mounted.map(|it| (it.operation.volume(), "being mounted")))
 }
 
 /// Judges a call that was just made.
 pub fn check_call(world: &World, call: CallId) -> Result<(), String> {
     match world.calls.get(&call) {
-        Some(call) if matches!(call.operation.action.kind(), Kind::Stage | Kind::Publish) => {
+        Some(call) if matches!(call.operation.action.kind(), OperationKind::Stage | OperationKind::Publish) => {
             judge(world, call.operation.volume(), "about to be mounted")
         }
         Some(_) | None => Ok(()),

@@ -12,7 +12,7 @@ use windlass_core::{
     Operation,
     event::{Place, Record},
     ids::{PodUid, VolumeId},
-    operation::{Action, Kind},
+    operation::{Action, OperationKind},
     spec::Phase,
 };
 
@@ -21,7 +21,8 @@ pub const NAME: &str = "nothing wanted is taken (I-1)";
 
 /// Judges an operation that is about to start.
 pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
-    let takes = matches!(operation.action.kind(), Kind::Unpublish | Kind::Unstage | Kind::Detach);
+    let takes =
+        matches!(operation.action.kind(), OperationKind::Unpublish | OperationKind::Unstage | OperationKind::Detach);
     if takes && world.process.as_ref().is_some_and(|it| !it.all_known_once) {
         let (kind, volume) = (operation.action.kind(), operation.volume());
         return Err(format!("{kind} of {volume} starts before all was known"));

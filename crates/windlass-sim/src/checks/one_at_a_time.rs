@@ -2,7 +2,7 @@
 //! where the volume allows it. What may overlap is written at [`Concurrency`].
 
 use crate::world::World;
-use windlass_core::{Operation, operation::Kind, spec::Concurrency};
+use windlass_core::{Operation, operation::OperationKind, spec::Concurrency};
 
 /// What the check is called.
 pub const NAME: &str = "one thing at a time (I-2)";
@@ -35,7 +35,7 @@ fn may_overlap(one: &Operation, other: &Operation) -> bool {
     let (Some(one_pod), Some(other_pod)) = (one.action.pod(), other.action.pod()) else {
         return false;
     };
-    let releases = |it: &Operation| it.action.kind() == Kind::Unpublish;
+    let releases = |it: &Operation| it.action.kind() == OperationKind::Unpublish;
     one_pod != other_pod
         && match other.spec.capabilities.concurrency {
             Concurrency::Alone => false,

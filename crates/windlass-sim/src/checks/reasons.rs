@@ -4,7 +4,7 @@ use crate::{executor::Turn, process::Process, world::World};
 use std::time::Duration;
 use windlass_core::{
     ids::{PodUid, VolumeId},
-    operation::Kind,
+    operation::OperationKind,
     reason::{Code, Reason, WaitsOn},
     snapshot::{MountView, Snapshot, StepView, TurnView, VolumeView},
     spec::Phase,
@@ -116,19 +116,19 @@ impl Judge<'_> {
         {
             return Err("it waits for an operation that does not run");
         }
-        let kind_runs = |kinds: &[Kind]| match self.operation_kind(reason) {
+        let kind_runs = |kinds: &[OperationKind]| match self.operation_kind(reason) {
             Some(kind) if kinds.contains(&kind) => Ok(()),
             Some(_) | None => Err("it names an operation of another kind"),
         };
         match reason.code {
             Code::Mounted | Code::Idle => Err("that is no reason to wait"),
-            Code::Attaching => kind_runs(&[Kind::Attach]),
-            Code::Staging => kind_runs(&[Kind::Stage]),
-            Code::Publishing | Code::Refreshing => kind_runs(&[Kind::Publish]),
-            Code::Expanding => kind_runs(&[Kind::Expand]),
-            Code::Unpublishing => kind_runs(&[Kind::Unpublish]),
-            Code::Unstaging => kind_runs(&[Kind::Unstage]),
-            Code::Detaching => kind_runs(&[Kind::Detach]),
+            Code::Attaching => kind_runs(&[OperationKind::Attach]),
+            Code::Staging => kind_runs(&[OperationKind::Stage]),
+            Code::Publishing | Code::Refreshing => kind_runs(&[OperationKind::Publish]),
+            Code::Expanding => kind_runs(&[OperationKind::Expand]),
+            Code::Unpublishing => kind_runs(&[OperationKind::Unpublish]),
+            Code::Unstaging => kind_runs(&[OperationKind::Unstage]),
+            Code::Detaching => kind_runs(&[OperationKind::Detach]),
             Code::Queued => match reason.waits_on {
                 WaitsOn::Operation(id) if self.is_queued(id) => Ok(()),
                 _ => Err("the operation is not queued"),
@@ -199,7 +199,7 @@ impl Judge<'_> {
         Duration::from_millis(self.world.setting.orphan_delay)
     }
 
-    fn operation_kind(&self, reason: &Reason) -> Option<Kind> {
+    fn operation_kind(&self, reason: &Reason) -> Option<OperationKind> {
         let WaitsOn::Operation(id) = reason.waits_on else {
             return None;
         };

@@ -10,7 +10,7 @@ use crate::{
 use windlass_core::{
     event::{Place, Record},
     flight::{Recorded, Trace},
-    operation::{Action, Done, Earlier, Kind, Outcome},
+    operation::{Action, Done, Earlier, OperationKind, Outcome},
 };
 
 /// What the check is called.
@@ -23,16 +23,16 @@ pub fn check_call(world: &World, call: CallId) -> Result<(), String> {
     let (kind, volume) = (operation.action.kind(), operation.volume());
     let Some(place) = &call.place else {
         return match (kind, world.disk.read_attached(volume)) {
-            (Kind::Attach, None) => Err(format!("{volume} is about to be attached and nothing tells of it")),
-            (Kind::Detach, Some(record)) if record.device.is_some() => {
+            (OperationKind::Attach, None) => Err(format!("{volume} is about to be attached and nothing tells of it")),
+            (OperationKind::Detach, Some(record)) if record.device.is_some() => {
                 Err(format!("{volume} is about to be detached and is recorded as attached"))
             }
             (_, _) => Ok(()),
         };
     };
     let told = match (kind, trace(&operation.spec)) {
-        (Kind::Publish, Trace::Directory) => world.disk.has_directory(place),
-        (Kind::Publish | Kind::Stage, _) => world.disk.has_durable_record(place),
+        (OperationKind::Publish, Trace::Directory) => world.disk.has_directory(place),
+        (OperationKind::Publish | OperationKind::Stage, _) => world.disk.has_durable_record(place),
         (_, _) => true,
     };
     if !told {
@@ -76,10 +76,12 @@ pub fn check_end(world: &World, flight: &Flight, outcome: &Outcome) -> Result<()
     let Some(place) = &flight.place else {
         let record = world.disk.read_attached(volume);
         return match (kind, outcome) {
-            (Kind::Attach, Outcome::Done(_)) if record.is_none_or(|it| it.device.is_none()) => {
+            (OperationKind::Attach, Outcome::Done(_)) if record.is_none_or(|it| it.device.is_none()) => {
                 Err(format!("{volume} is attached and not recorded"))
             }
-            (Kind::Detach, Outcome::Done(_)) if record.is_some() => Err(format!("{volume} is detached and recorded")),
+            (OperationKind::Detach, Outcome::Done(_)) if record.is_some() => {
+                Err(format!("{volume} is detached and recorded"))
+            }
             (_, _) => Ok(()),
         };
     };
@@ -102,8 +104,10 @@ pub fn check_end(world: &World, flight: &Flight, outcome: &Outcome) -> Result<()
             record.is_some_and(|it| it.record == Record::Proven { boot, proof: *made, revision: wanted })
         }
         Outcome::Done(Done::Gone) => record.is_none(),
-        Outcome::Refused(_) if kind == Kind::Publish && was_in_use => record == flight.former.as_ref(),
-        Outcome::Refused(_) if matches!(kind, Kind::Publish | Kind::Stage) && flight.former.is_none() => {
+        Outcome::Refused(_) if kind == OperationKind::Publish && was_in_use => record == flight.former.as_ref(),
+        Outcome::Refused(_)
+            if matches!(kind, OperationKind::Publish | OperationKind::Stage) && flight.former.is_none() =>
+        {
             record.is_none()
         }
         Outcome::Done(Done::Attached { .. } | Done::Expanded { .. }) | Outcome::Refused(_) | Outcome::Unknown(_) => {
@@ -125,7 +129,9 @@ mod tests {
     fn a_call_that_nothing_tells_of_is_noticed() {
         let staged = |world: &World| {
             let mut calls = world.calls.iter().filter(|(_, it)| it.life == world.life && world.process.is_some());
-            calls.find(|(_, it)| it.operation.action.kind() == Kind::Stage).map(|(id, it)| (*id, it.place.clone()))
+            calls
+                .find(|(_, it)| it.operation.action.kind() == OperationKind::Stage)
+                .map(|(id, it)| (*id, it.place.clone()))
         };
         let mut world = world_in_which(|it| staged(it).is_some());
         let (id, place) = staged(&world).expect("it was just there");

@@ -5,7 +5,7 @@ use crate::world::World;
 use windlass_core::{
     Operation,
     event::Place,
-    operation::{Action, Kind},
+    operation::{Action, OperationKind},
     spec::Sharing,
 };
 
@@ -29,7 +29,7 @@ pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
     {
         let published = world.kernel.published_to(volume);
         let at_work = world.calls.values().filter(|it| it.at_work && it.operation.volume() == volume);
-        let at_work = at_work.filter(|it| it.operation.action.kind() == Kind::Publish);
+        let at_work = at_work.filter(|it| it.operation.action.kind() == OperationKind::Publish);
         let mut others = published.chain(at_work.filter_map(|it| it.operation.action.pod()));
         if let Some(other) = others.find(|it| *it != pod) {
             return Err(format!("{volume} may be in one pod, and is published to {pod} while {other} has it"));

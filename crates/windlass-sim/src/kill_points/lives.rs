@@ -21,7 +21,7 @@ pub struct Life {
 
 /// How a life's volume is.
 #[derive(Clone, Copy)]
-struct Kind {
+struct VolumeShape {
     attach: Attach,
     stage: bool,
     mode: Mode,
@@ -30,17 +30,17 @@ struct Kind {
     refresh: Refresh,
 }
 
-const BY_CONTROLLER: Kind = Kind {
+const BY_CONTROLLER: VolumeShape = VolumeShape {
     attach: Attach::ByController,
     stage: true,
     mode: Mode::Filesystem,
     medium: Medium::Remote,
     refresh: Refresh::Never,
 };
-const BY_NODE: Kind = Kind { attach: Attach::ByNode, ..BY_CONTROLLER };
-const STAGED: Kind = Kind { attach: Attach::NotNeeded, ..BY_CONTROLLER };
-const DIRECTORY: Kind = Kind { stage: false, medium: Medium::Directory, ..STAGED };
-const IN_MEMORY: Kind = Kind { medium: Medium::Memory, ..DIRECTORY };
+const BY_NODE: VolumeShape = VolumeShape { attach: Attach::ByNode, ..BY_CONTROLLER };
+const STAGED: VolumeShape = VolumeShape { attach: Attach::NotNeeded, ..BY_CONTROLLER };
+const DIRECTORY: VolumeShape = VolumeShape { stage: false, medium: Medium::Directory, ..STAGED };
+const IN_MEMORY: VolumeShape = VolumeShape { medium: Medium::Memory, ..DIRECTORY };
 
 /// When things happen, in seconds. The life without a kill has settled long before the next thing happens.
 const COMES: u64 = 1;
@@ -50,8 +50,8 @@ const END: u64 = 80;
 
 /// All lives.
 pub fn lives() -> Vec<Life> {
-    let not_staged = |it: Kind| Kind { stage: false, ..it };
-    let block = |it: Kind| Kind { mode: Mode::Block, ..it };
+    let not_staged = |it: VolumeShape| VolumeShape { stage: false, ..it };
+    let block = |it: VolumeShape| VolumeShape { mode: Mode::Block, ..it };
     let comes_and_goes = [(COMES, comes(0)), (GOES, goes(0))];
     let grows = [(COMES, comes(0)), (MEANWHILE, Stimulus::SizeGrows { volume: 0 }), (GOES, goes(0))];
     let shared = [(COMES, comes(0)), (2, comes(1)), (MEANWHILE, goes(0)), (GOES, goes(1))];
@@ -61,7 +61,7 @@ pub fn lives() -> Vec<Life> {
     let lost = [(0, faulty(Behavior::ConnectionLost, 20)), (COMES, comes(0)), (GOES, goes(0))];
     // Unmounted, but the driver keeps it for a while: a staged volume without a pod.
     let kept = [(COMES, comes(0)), (GOES, faulty(Behavior::PartialUnstage, 20)), (GOES, goes(0))];
-    let changing = |it: Kind| Kind { refresh: Refresh::OnChange, ..it };
+    let changing = |it: VolumeShape| VolumeShape { refresh: Refresh::OnChange, ..it };
     let changes = [(COMES, comes(0)), (MEANWHILE, CHANGES), (GOES, goes(0))];
     // Content that cannot be changed for a while: the pod keeps what it has.
     let refused = [(COMES, comes(0)), (10, troubled(LocalTrouble::Refused)), (MEANWHILE, CHANGES), (GOES, goes(0))];
@@ -142,7 +142,7 @@ fn troubled(trouble: LocalTrouble) -> Stimulus {
     Stimulus::LocalFaulty { trouble, per_mille: 1000, lasts: 15_000 }
 }
 
-fn life(name: &'static str, kind: Kind, story: &[(u64, Stimulus)]) -> Life {
+fn life(name: &'static str, kind: VolumeShape, story: &[(u64, Stimulus)]) -> Life {
     let entry = |(at, stimulus): &(u64, Stimulus)| Entry { at: Time(at * 1000), stimulus: stimulus.clone() };
     let script = Script {
         first_start: Start::CLEAN,
@@ -155,7 +155,7 @@ fn life(name: &'static str, kind: Kind, story: &[(u64, Stimulus)]) -> Life {
     Life { name, setting: setting(kind), script }
 }
 
-fn setting(kind: Kind) -> Setting {
+fn setting(kind: VolumeShape) -> Setting {
     let mut setting = Setting::empty(1);
     setting.drivers.push("disk.example".into());
     setting.sources.push(SourcePlan { name: "manifests".into(), counted: true });

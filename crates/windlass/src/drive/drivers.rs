@@ -17,7 +17,7 @@ use crate::{
     csi::News,
     executor,
     node::Change,
-    objects::{Kind, Reference},
+    objects::{ObjectKind, Reference},
 };
 
 impl Drive {
@@ -88,7 +88,7 @@ impl Drive {
     }
 
     fn apply_users_of(&mut self, driver: &str) {
-        let reference = Reference::new(Kind::Driver, "", driver);
+        let reference = Reference::new(ObjectKind::Driver, "", driver);
         let pods = self.wishes.memory().users(&reference);
         self.apply_all(pods);
     }

@@ -23,14 +23,14 @@ pub(super) struct Held {
 /// As [`Made`].
 struct Entry {
     proof: Proof,
-    what: Kind,
+    what: HeldAs,
     path: Arc<Path>,
     refresh_at: Option<SystemTime>,
     lost_at: Option<SystemTime>,
 }
 
 /// As [`What`].
-enum Kind {
+enum HeldAs {
     Mount(Arc<Path>),
     Directory,
     Host,
@@ -44,9 +44,9 @@ impl Held {
     pub(super) fn get(&self, place: &Place) -> Option<Made> {
         let Entry { proof, what, path, refresh_at, lost_at } = &**self.entries.get(place)?;
         let what = match what {
-            Kind::Mount(path) => What::Mount(path.to_path_buf()),
-            Kind::Directory => What::Directory,
-            Kind::Host => What::Host,
+            HeldAs::Mount(path) => What::Mount(path.to_path_buf()),
+            HeldAs::Directory => What::Directory,
+            HeldAs::Host => What::Host,
         };
         Some(Made { proof: *proof, what, path: path.to_path_buf(), refresh_at: *refresh_at, lost_at: *lost_at })
     }
@@ -69,9 +69,9 @@ impl Held {
     pub(super) fn watched(&self, place: &Place) -> Option<(&Path, bool)> {
         let entry = self.entries.get(place)?;
         match &entry.what {
-            Kind::Mount(path) => Some((path, false)),
-            Kind::Directory => Some((&entry.path, true)),
-            Kind::Host => None,
+            HeldAs::Mount(path) => Some((path, false)),
+            HeldAs::Directory => Some((&entry.path, true)),
+            HeldAs::Host => None,
         }
     }
 
@@ -85,15 +85,15 @@ impl Held {
         self.remove(&place);
         let path: Arc<Path> = made.path.as_path().into();
         let what = match &made.what {
-            What::Mount(mount) if *mount == made.path => Kind::Mount(path.clone()),
-            What::Mount(mount) => Kind::Mount(mount.as_path().into()),
-            What::Directory => Kind::Directory,
-            What::Host => Kind::Host,
+            What::Mount(mount) if *mount == made.path => HeldAs::Mount(path.clone()),
+            What::Mount(mount) => HeldAs::Mount(mount.as_path().into()),
+            What::Directory => HeldAs::Directory,
+            What::Host => HeldAs::Host,
         };
         match &what {
-            Kind::Mount(path) => _ = self.watched.insert(path.clone(), place.clone()),
-            Kind::Directory => _ = self.watched.insert(path.clone(), place.clone()),
-            Kind::Host => {}
+            HeldAs::Mount(path) => _ = self.watched.insert(path.clone(), place.clone()),
+            HeldAs::Directory => _ = self.watched.insert(path.clone(), place.clone()),
+            HeldAs::Host => {}
         }
         let Made { proof, refresh_at, lost_at, .. } = *made;
         self.entries.insert(place, Box::new(Entry { proof, what, path, refresh_at, lost_at }));

@@ -15,7 +15,7 @@ use std::{
 
 use windlass_core::{
     ids::{DriverName, OperationId},
-    operation::{Kind as ActionKind, Operation},
+    operation::{Operation, OperationKind},
 };
 use windlass_linux::workers::{Job, Lane};
 
@@ -88,7 +88,7 @@ impl Lanes {
         }
         match VolumeType::of(spec).map(|it| it.held_up_by) {
             Some(HeldUpBy::Root) => match operation.action.kind() {
-                ActionKind::Publish => self.make.clone(),
+                OperationKind::Publish => self.make.clone(),
                 _ => self.take_away.clone(),
             },
             Some(HeldUpBy::Anything | HeldUpBy::Driver) | None => Lane::from(spec.plugin.as_str()),

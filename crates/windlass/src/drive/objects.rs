@@ -7,7 +7,7 @@ use windlass_core::{Event, ids::PodUid};
 use super::{Drive, provision::names};
 use crate::{
     memory::Object,
-    objects::{Kind, Lookup, Reference},
+    objects::{Lookup, ObjectKind, Reference},
 };
 
 impl Drive {
@@ -29,7 +29,7 @@ impl Drive {
                 if let Some(claim) = volume.spec.as_ref().and_then(|it| it.claim_ref.as_ref()) {
                     let (namespace, name) = (claim.namespace.as_deref(), claim.name.as_deref());
                     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
-                    self.claim_has_changed(&Reference::new(Kind::Claim, namespace, name));
+                    self.claim_has_changed(&Reference::new(ObjectKind::Claim, namespace, name));
                 }
                 self.put(Object::Volume(volume.clone()));
                 self.look_at_claim_of(&volume);
@@ -65,11 +65,11 @@ impl Drive {
         let pods = self.wishes.memory_mut().remove(reference);
         self.apply_all(pods);
         self.tell(Event::ObjectChanged(reference.into()));
-        if reference.kind() == Kind::Claim {
+        if reference.kind() == ObjectKind::Claim {
             self.claim_has_changed(reference);
             self.claim_is_gone(reference);
         }
-        if reference.kind() == Kind::Class {
+        if reference.kind() == ObjectKind::Class {
             self.provision_for_class();
         }
         if let Some(volume) = named {

@@ -10,7 +10,7 @@ use windlass_core::{
     Event, Operation,
     event::Place,
     ids::{DriverName, OperationId, PluginName, PodUid},
-    operation::{Action, Cause, Done, Earlier, Kind as ActionKind, Outcome, Proof, Trouble},
+    operation::{Action, Cause, Done, Earlier, OperationKind, Outcome, Proof, Trouble},
     spec::Mode,
 };
 use windlass_linux::{
@@ -61,7 +61,7 @@ pub(super) struct Operations {
 /// An operation that has not ended.
 pub(super) struct Running {
     pub(super) place: Place,
-    kind: ActionKind,
+    kind: OperationKind,
     plugin: PluginName,
     mode: Mode,
     migrated: bool,
@@ -118,7 +118,7 @@ impl Drive {
         let pod = pod.or_else(|| self.wishes.user_of(&volume));
         let makes = matches!(
             operation.action.kind(),
-            ActionKind::Attach | ActionKind::Stage | ActionKind::Publish | ActionKind::Expand
+            OperationKind::Attach | OperationKind::Stage | OperationKind::Publish | OperationKind::Expand
         );
         let want = pod.as_ref().filter(|_| makes).and_then(|pod| {
             let given = self.wishes.pods.get(pod)?;
@@ -130,7 +130,7 @@ impl Drive {
             Some((given.pod.clone(), open, detail, objects))
         });
         let held = match operation.action.kind() {
-            ActionKind::Unpublish => self.holdings.held.get(&place),
+            OperationKind::Unpublish => self.holdings.held.get(&place),
             _ => None,
         };
         let together = self.operations.together(operation.action.pod());
@@ -243,7 +243,7 @@ impl Drive {
             Place::Stage(volume) => (volume, None),
             Place::Publish(volume, pod) => (volume, Some(pod)),
         };
-        let since = pod.filter(|_| running.kind == ActionKind::Publish);
+        let since = pod.filter(|_| running.kind == OperationKind::Publish);
         let since = since.and_then(|pod| self.engine.wanted_since(volume, pod));
         Arc::new(OperationReport {
             id,
@@ -363,7 +363,7 @@ impl Drive {
 fn place_of(operation: &Operation) -> Place {
     let volume = operation.volume().clone();
     match (operation.action.kind(), operation.action.pod()) {
-        (ActionKind::Publish | ActionKind::Unpublish, Some(pod)) => Place::Publish(volume, pod.clone()),
+        (OperationKind::Publish | OperationKind::Unpublish, Some(pod)) => Place::Publish(volume, pod.clone()),
         _ => Place::Stage(volume),
     }
 }

@@ -87,8 +87,8 @@ impl Outside {
     }
 
     /// What work that begins owes the drive.
-    pub(super) fn owe(&self, owed: Owed) -> Answer {
-        Answer { inbox: self.inbox.clone(), locks: Some(self.locks.clone()), owed: Some(owed), given: None }
+    pub(super) fn owe(&self, owed: Owed) -> Owing {
+        Owing { inbox: self.inbox.clone(), locks: Some(self.locks.clone()), owed: Some(owed), given: None }
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) enum Owed {
 
 /// The message that some work owes the drive. It is sent whatever becomes of the work: an operation without an end would hold
 /// its volume for ever.
-pub(super) struct Answer {
+pub(super) struct Owing {
     inbox: Sender<Message>,
     /// As long as the work goes on, no other node begins to work here.
     locks: Option<Locks>,
@@ -111,14 +111,14 @@ pub(super) struct Answer {
     given: Option<Message>,
 }
 
-impl Answer {
+impl Owing {
     /// The work is done, and this came of it.
     pub(super) fn give(mut self, message: Message) {
         self.given = Some(message);
     }
 }
 
-impl Drop for Answer {
+impl Drop for Owing {
     fn drop(&mut self) {
         drop(self.locks.take());
         let broken = |owed| match owed {

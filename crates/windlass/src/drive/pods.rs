@@ -23,7 +23,7 @@ use crate::{
     catalogue::Attributes,
     fingerprint::Fingerprint,
     node::{Change, DeleteError, Handed},
-    objects::{Kind, Reference},
+    objects::{ObjectKind, Reference},
     packed::Packed,
     plugin,
     resolve::{Detail, Given, Resolver},
@@ -348,7 +348,7 @@ impl Drive {
 
 /// The claims that are in one of the lists alone.
 fn changed_claims(before: &[ObjectName], after: &[ObjectName]) -> Vec<Arc<str>> {
-    let kind = Kind::Claim.name();
+    let kind = ObjectKind::Claim.name();
     let only = |one: &[ObjectName], other: &[ObjectName]| {
         let names = one.iter().filter(|it| !other.contains(it));
         let claims = names.filter_map(|it| it.as_str().strip_prefix(kind)?.strip_prefix(' ').map(Arc::from));

@@ -54,7 +54,7 @@ use crate::{
     executor::Executor,
     memory::{Memory, Object},
     node::{Change, Ended, Loss},
-    objects::{Kind, Lookup, Reference},
+    objects::{Lookup, ObjectKind, Reference},
     plugin::{
         Failure, Left,
         csi::{controller, lied, names},
@@ -440,7 +440,7 @@ impl Drive {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let volumes = pod.spec.iter().filter_map(|it| it.volumes.as_ref()).flatten();
         for source in volumes.filter_map(|it| it.persistent_volume_claim.as_ref()) {
-            let claim = Reference::new(Kind::Claim, namespace, &source.claim_name);
+            let claim = Reference::new(ObjectKind::Claim, namespace, &source.claim_name);
             if self.provisions.claims.get(&claim).is_some_and(|it| it.noted.is_none()) {
                 self.look_at_claim(&claim);
             }
@@ -639,7 +639,7 @@ impl Drive {
 
     /// Whether a volume goes with its claim. Its class may say by now that it stays.
     pub(super) fn is_deleted_with_claim(&self, noted: &Provision) -> bool {
-        let class = Reference::new(Kind::Class, "", noted.class.metadata.name.as_deref().unwrap_or_default());
+        let class = Reference::new(ObjectKind::Class, "", noted.class.metadata.name.as_deref().unwrap_or_default());
         let retains = |it: &StorageClass| it.reclaim_policy.as_deref() == Some("Retain");
         let is_retained = matches!(self.wishes.memory().get(&class), Lookup::Found(Object::Class(it)) if retains(it));
         noted.is_deleted_with_claim() && !is_retained
@@ -888,7 +888,7 @@ impl Drive {
                     }
                     (Some(volume), None) => {
                         let name = volume.metadata.name.as_deref().unwrap_or_default();
-                        self.object_gone(&Reference::new(Kind::Volume, "", name));
+                        self.object_gone(&Reference::new(ObjectKind::Volume, "", name));
                         let (reason, text) = match what {
                             Work::Release => (
                                 "VolumeReleased",
@@ -1044,7 +1044,7 @@ fn shown(volume: &PersistentVolume) -> String {
 fn class_of(memory: &Memory, claim: &PersistentVolumeClaim) -> Result<Arc<StorageClass>, Hindrance> {
     match claim.spec.as_ref().and_then(|it| it.storage_class_name.as_deref()) {
         Some(name) => {
-            let reference = Reference::new(Kind::Class, "", name);
+            let reference = Reference::new(ObjectKind::Class, "", name);
             match memory.get(&reference) {
                 Lookup::Found(Object::Class(class)) => Ok(class.clone()),
                 Lookup::Found(_) | Lookup::Absent => {

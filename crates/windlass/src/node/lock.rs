@@ -81,7 +81,7 @@ fn failed(path: &Path, what: &str, errno: Errno) -> StartError {
 enum Attempt {
     Locked(Locked),
     /// Somebody has it; who, if the kernel tells.
-    Held(Option<Found>),
+    Held(Option<LockHolder>),
     /// Who has the file is dead, so that another file is to take its place. With what else was locked.
     Dead {
         locks: Vec<OwnedFd>,
@@ -124,7 +124,7 @@ fn attempt(directory: &Place, files: Files<'_>, text: &str, waited: Duration) ->
 fn in_turn(files: Files<'_>, text: &str, waited: Duration, whole: OwnedFd, has_whole: bool) -> Result<Attempt, Failed> {
     let dead = match has_whole {
         true => None,
-        false => match Found::holder(&whole).map(|it| it.dead(waited)) {
+        false => match LockHolder::holder(&whole).map(|it| it.dead(waited)) {
             Some(Ok(process)) => Some(process),
             Some(Err(holder)) => return Ok(Attempt::Held(Some(holder))),
             None => return Ok(Attempt::Held(None)),
@@ -134,7 +134,7 @@ fn in_turn(files: Files<'_>, text: &str, waited: Duration, whole: OwnedFd, has_w
     let made = if dead.is_some() { OFlags::empty() } else { OFlags::CREATE };
     let file = match open(files.directory, files.lock, made) {
         Ok(file) => file,
-        Err(Errno::NOENT) => return Ok(Attempt::Held(Found::holder(&whole))),
+        Err(Errno::NOENT) => return Ok(Attempt::Held(LockHolder::holder(&whole))),
         Err(errno) => return Err(("make a file to lock in", errno)),
     };
     let mut locks: Vec<OwnedFd> = has_whole.then_some(whole).into_iter().collect();
@@ -143,11 +143,11 @@ fn in_turn(files: Files<'_>, text: &str, waited: Duration, whole: OwnedFd, has_w
         locks.push(file);
         return Ok(Attempt::Locked(Locked { locks, before: dead }));
     }
-    let Some(found) = Found::holder(&file) else { return Ok(Attempt::Held(None)) };
+    let Some(found) = LockHolder::holder(&file) else { return Ok(Attempt::Held(None)) };
     match found.dead(waited) {
         // The file says who has it, which must agree with the kernel: a number alone may be another's by now.
         Ok(holder) if said(&file, text) == Some(holder) => Ok(Attempt::Dead { locks, holder }),
-        Ok(_) => Ok(Attempt::Held(Some(Found { stays: true, ..found }))),
+        Ok(_) => Ok(Attempt::Held(Some(LockHolder { stays: true, ..found }))),
         Err(holder) => Ok(Attempt::Held(Some(holder))),
     }
 }
@@ -192,13 +192,13 @@ fn said(file: &OwnedFd, own: &str) -> Option<Process> {
 }
 
 /// Who has locked something.
-struct Found {
+struct LockHolder {
     id: u32,
     /// It lives, and there is no use in waiting.
     stays: bool,
 }
 
-impl Found {
+impl LockHolder {
     /// Who has locked this, if the kernel tells: a process of another process namespace is not seen.
     fn holder(locked: &OwnedFd) -> Option<Self> {
         let stat = rustix::fs::fstat(locked).ok()?;

@@ -1,7 +1,7 @@
 //! Why there are no contents for a volume, in the words that users of the kubelet know.
 
 use crate::{
-    objects::{Kind, Reference},
+    objects::{ObjectKind, Reference},
     quantity, token,
 };
 use std::{fmt, sync::Arc};
@@ -221,7 +221,7 @@ impl Flaw {
 /// The kubelet's two ways to say it.
 fn no_key(reference: &Reference) -> &'static str {
     match reference.kind() {
-        Kind::Secret => "references non-existent secret key",
+        ObjectKind::Secret => "references non-existent secret key",
         _ => "configmap references non-existent config key",
     }
 }

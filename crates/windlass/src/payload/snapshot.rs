@@ -3,7 +3,7 @@
 use super::{Sources, config_map, node, picked, secret};
 use crate::{
     memory::{Memory, Object},
-    objects::{Kind, Lookup, Reference},
+    objects::{Lookup, ObjectKind, Reference},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, DownwardAPIVolumeFile, Node, Secret, Volume};
 use std::{collections::BTreeMap, sync::Arc};
@@ -29,7 +29,7 @@ impl Snapshot {
         Self { objects: references(namespace, node, volume).into_iter().map(taken).collect() }
     }
 
-    fn get(&self, kind: Kind, namespace: &str, name: &str) -> Lookup<&Object> {
+    fn get(&self, kind: ObjectKind, namespace: &str, name: &str) -> Lookup<&Object> {
         match self.objects.get(&Reference::new(kind, namespace, name)) {
             Some(Lookup::Found(object)) => Lookup::Found(object),
             Some(Lookup::Unavailable(text)) => Lookup::Unavailable(text.clone()),
@@ -42,25 +42,25 @@ impl Snapshot {
 
 impl Sources for Snapshot {
     fn config_map(&self, namespace: &str, name: &str) -> Lookup<Arc<ConfigMap>> {
-        picked(self.get(Kind::ConfigMap, namespace, name), config_map)
+        picked(self.get(ObjectKind::ConfigMap, namespace, name), config_map)
     }
 
     fn secret(&self, namespace: &str, name: &str) -> Lookup<Arc<Secret>> {
-        picked(self.get(Kind::Secret, namespace, name), secret)
+        picked(self.get(ObjectKind::Secret, namespace, name), secret)
     }
 
     fn node(&self, name: &str) -> Lookup<Arc<Node>> {
-        picked(self.get(Kind::Node, "", name), node)
+        picked(self.get(ObjectKind::Node, "", name), node)
     }
 }
 
 /// All objects that a volume may show.
 fn references(namespace: &str, node: &str, volume: &Volume) -> Vec<Reference> {
-    let config_map = |name: &str| Reference::new(Kind::ConfigMap, namespace, name);
-    let secret = |name: &str| Reference::new(Kind::Secret, namespace, name);
+    let config_map = |name: &str| Reference::new(ObjectKind::ConfigMap, namespace, name);
+    let secret = |name: &str| Reference::new(ObjectKind::Secret, namespace, name);
     let downward = |items: Option<&Vec<DownwardAPIVolumeFile>>| {
         let resource = items.into_iter().flatten().any(|it| it.resource_field_ref.is_some());
-        resource.then(|| Reference::new(Kind::Node, "", node))
+        resource.then(|| Reference::new(ObjectKind::Node, "", node))
     };
     let mut references = Vec::new();
     references.extend(volume.config_map.as_ref().map(|it| config_map(&it.name)));

@@ -1,7 +1,7 @@
 //! Manifests in, files out. Files and texts of errors are the kubelet's own, taken from runs of it.
 
 use super::*;
-use crate::{defaults, objects::Kind};
+use crate::{defaults, objects::ObjectKind};
 use k8s_openapi::{
     serde::de::DeserializeOwned,
     serde_json::{self, Value},
@@ -202,8 +202,8 @@ fn what_cannot_be_looked_up_may_exist_even_if_it_is_optional() {
         "map: configMap: {name: absent, optional: true}",
         "mixed: projected: {sources: [{secret: {name: keys, optional: true}}]}",
     ]);
-    world.memory.fail(&Reference::new(Kind::ConfigMap, "default", "absent"), "timed out");
-    world.memory.fail(&Reference::new(Kind::Secret, "default", "keys"), "forbidden");
+    world.memory.fail(&Reference::new(ObjectKind::ConfigMap, "default", "absent"), "timed out");
+    world.memory.fail(&Reference::new(ObjectKind::Secret, "default", "keys"), "forbidden");
     insta::assert_snapshot!(world.trace(), @r"
     map: look up ConfigMap default/absent: timed out <- ConfigMap default/absent
     mixed: look up Secret default/keys: forbidden <- Secret default/keys
@@ -346,7 +346,7 @@ fn the_node_is_needed_only_where_its_resources_stand_in() {
         "needed: downwardAPI: {items: [{path: f, resourceFieldRef: {containerName: main, resource: limits.ephemeral-storage}}]}",
         "given: downwardAPI: {items: [{path: f, resourceFieldRef: {containerName: main, resource: limits.cpu}}]}",
     ]);
-    world.memory.remove(&Reference::new(Kind::Node, "", "node-1"));
+    world.memory.remove(&Reference::new(ObjectKind::Node, "", "node-1"));
     insta::assert_snapshot!(world.trace(), @r#"
     needed: node "node-1" not found <- Node node-1
     given: directories 0755, group -

@@ -280,7 +280,7 @@ impl<'a> Call<'a> {
 }
 
 fn driver_object(scene: &Scene, driver: &str) -> Result<Option<Arc<CSIDriver>>, Failure> {
-    let reference = Reference::new(objects::Kind::Driver, "", driver);
+    let reference = Reference::new(objects::ObjectKind::Driver, "", driver);
     let objects = scene.objects.read().unwrap_or_else(PoisonError::into_inner);
     match objects.get(&reference) {
         Lookup::Found(Object::Driver(object)) => Ok(Some(object.clone())),

@@ -41,7 +41,7 @@ use super::{
 use crate::{
     catalogue::{Attributes, Content, HeldUpBy, Limit, Refused, VolumeType},
     layout::{Home, OPEN, PRIVATE, Slot},
-    objects::{Kind, Lookup, Objects, Reference},
+    objects::{Lookup, ObjectKind, Objects, Reference},
     quantity,
 };
 
@@ -310,7 +310,7 @@ impl Task<'_> {
             }
             Lookup::Absent => Ok(None),
             Lookup::Unavailable(text) => {
-                let object = ObjectName::from(&Reference::new(Kind::Node, "", name));
+                let object = ObjectName::from(&Reference::new(ObjectKind::Node, "", name));
                 Err(Failure::refused(Cause::Object(object), format!("look up node {name}: {text}")))
             }
         }

@@ -24,7 +24,7 @@ use windlass_core::{
     spec::{Access, Capabilities, Concurrency, Identity, Mode, Sharing, VolumeSpec},
 };
 use windlass_linux::{
-    device::{Device, Kind as Found},
+    device::{AtPath, Device},
     name::{self, Name},
     safe_path::Place,
     whole_file,
@@ -197,9 +197,9 @@ impl<'a> Source<'a> {
             return Err(self.missing());
         }
         match windlass_linux::device::look(&self.path) {
-            Ok(Found::Directory) => Ok(Target::Directory),
-            Ok(Found::Block(number)) => Ok(Target::Device(number)),
-            Ok(Found::Other) => {
+            Ok(AtPath::Directory) => Ok(Target::Directory),
+            Ok(AtPath::Block(number)) => Ok(Target::Device(number)),
+            Ok(AtPath::Other) => {
                 let note = format!("{} is neither", self.path.display());
                 Err(unusable("only directory and block device are supported").noting(note))
             }

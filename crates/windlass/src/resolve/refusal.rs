@@ -6,7 +6,7 @@
 use super::{Definition, Task, affinity};
 use crate::{
     catalogue::{Origin, VolumeType},
-    objects::{Kind, Lookup, Objects, Reference},
+    objects::{Lookup, ObjectKind, Objects, Reference},
 };
 use k8s_openapi::api::storage::v1::CSIDriver;
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -147,5 +147,5 @@ fn unsupported_life(origin: &Origin<'_>, object: Option<&CSIDriver>) -> Option<(
         "kubernetes.io/csi: mounter.SetupAt failed to check volume lifecycle mode: volume mode \"{mode}\" not supported \
          by driver {driver} ({reason})"
     );
-    Some((Reference::new(Kind::Driver, "", driver), text))
+    Some((Reference::new(ObjectKind::Driver, "", driver), text))
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     fingerprint::Fingerprint,
-    objects::{Kind, Lookup, Objects, View},
+    objects::{Lookup, ObjectKind, Objects, View},
 };
 use k8s_openapi::{
     api::core::v1::{self as api, DownwardAPIVolumeFile, Volume},
@@ -26,10 +26,10 @@ pub(super) fn of<O: Objects + ?Sized>(
     let mut sum = Sum { view, pod, namespace, node, fingerprint: Fingerprint::new([0, 0]) };
     sum.json(volume);
     if let Some(source) = &volume.config_map {
-        sum.object(Kind::ConfigMap, &source.name);
+        sum.object(ObjectKind::ConfigMap, &source.name);
     }
     if let Some(source) = &volume.secret {
-        sum.object(Kind::Secret, source.secret_name.as_deref().unwrap_or_default());
+        sum.object(ObjectKind::Secret, source.secret_name.as_deref().unwrap_or_default());
     }
     if let Some(source) = &volume.downward_api {
         sum.downward(source.items.as_deref());
@@ -37,16 +37,16 @@ pub(super) fn of<O: Objects + ?Sized>(
     let projections = volume.projected.iter().filter_map(|it| it.sources.as_ref()).flatten();
     for projection in projections {
         if let Some(source) = &projection.config_map {
-            sum.object(Kind::ConfigMap, &source.name);
+            sum.object(ObjectKind::ConfigMap, &source.name);
         }
         if let Some(source) = &projection.secret {
-            sum.object(Kind::Secret, &source.name);
+            sum.object(ObjectKind::Secret, &source.name);
         }
         if let Some(source) = &projection.downward_api {
             sum.downward(source.items.as_deref());
         }
         if let Some(name) = projection.cluster_trust_bundle.as_ref().and_then(|it| it.name.as_ref()) {
-            sum.object(Kind::TrustBundle, name);
+            sum.object(ObjectKind::TrustBundle, name);
         }
         if projection.service_account_token.is_some() {
             sum.text(pod.spec.as_ref().and_then(|it| it.service_account_name.as_deref()));
@@ -64,7 +64,7 @@ struct Sum<'a, 'b, O: ?Sized> {
 }
 
 impl<O: Objects + ?Sized> Sum<'_, '_, O> {
-    fn object(&mut self, kind: Kind, name: &str) {
+    fn object(&mut self, kind: ObjectKind, name: &str) {
         let (_, version) = self.view.version(kind, self.namespace, name);
         match version {
             Lookup::Found(version) => {

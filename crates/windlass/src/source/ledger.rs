@@ -29,7 +29,7 @@ use windlass_linux::watched_files::Origin;
 
 pub(crate) use self::holders::Holders;
 use self::{
-    claim::{Claim, Place},
+    claim::{Claim, Definition},
     file::{End, File, Item, Value, Version},
     loss::Cut,
 };
@@ -170,7 +170,7 @@ pub(crate) struct Ledger {
     /// Objects that are not in force any more, and are not believed to be gone yet.
     doubted: BTreeMap<Reference, Problem>,
     /// Pods that are in force by their names, with their uids.
-    named: BTreeMap<Key, (Place, PodUid)>,
+    named: BTreeMap<Key, (Definition, PodUid)>,
     /// The same by uid, of which each may have one: mostly there is one pod for each.
     bearers: BTreeMap<PodUid, Vec<Key>>,
     /// What the node has been given.
@@ -544,7 +544,7 @@ impl Ledger {
         }
         let now = self.files.get(path).and_then(|it| it.good.as_ref()).map_or(&[][..], |it| &it.items);
         for (index, item) in now.iter().enumerate() {
-            self.claims.entry(item.key.clone()).or_default().add(Place { file: path.clone(), index });
+            self.claims.entry(item.key.clone()).or_default().add(Definition { file: path.clone(), index });
             self.touched.insert(item.key.clone());
         }
     }
@@ -737,7 +737,7 @@ impl Ledger {
     }
 
     /// Where the same is said as what is in force, if the file that said so does not say it any more: it was renamed.
-    fn same_elsewhere(&self, key: &Key) -> Option<Place> {
+    fn same_elsewhere(&self, key: &Key) -> Option<Definition> {
         let claim = self.claims.get(key).filter(|it| it.is_left())?;
         let value = match key {
             Key::Object(reference) => Value::Object(self.objects.get(reference)?.clone()),
@@ -758,8 +758,8 @@ impl Ledger {
     }
 
     /// Which of several pods of a name is meant cannot be told, and of one that is not in force there may be data here.
-    fn hold_outdone(&mut self, key: &Key, winner: Option<&Place>, changes: &mut Changes) {
-        let uid_at = |place: &Place| match &self.item(place)?.value {
+    fn hold_outdone(&mut self, key: &Key, winner: Option<&Definition>, changes: &mut Changes) {
+        let uid_at = |place: &Definition| match &self.item(place)?.value {
             Value::Pod(uid, _) => Some(uid.clone()),
             Value::Object(_) | Value::Elsewhere(_) => None,
         };
@@ -784,7 +784,7 @@ impl Ledger {
     }
 
     /// A pod of this name has this uid now, or there is none any more.
-    fn bear(&mut self, key: Key, now: Option<(Place, PodUid)>, changes: &mut Changes) {
+    fn bear(&mut self, key: Key, now: Option<(Definition, PodUid)>, changes: &mut Changes) {
         if let Some((place, uid)) = self.named.remove(&key) {
             let same_file = now.as_ref().is_some_and(|(it, now)| it.file == place.file && *now != uid);
             if same_file && !self.rewritten.contains_key(&key) {
@@ -805,7 +805,7 @@ impl Ledger {
     /// Finds out which of the pods that have a uid is in force.
     fn settle_uid(&mut self, uid: PodUid, summary: &mut Summary, changes: &mut Changes) {
         let bearers = self.bearers.get(&uid).into_iter().flatten();
-        let mut placed: Vec<(&Place, &Key)> =
+        let mut placed: Vec<(&Definition, &Key)> =
             bearers.filter_map(|key| self.named.get(key).map(|(place, _)| (place, key))).collect();
         placed.sort();
         let before = self.pods.get(&uid).map(|it| &it.key);
@@ -871,17 +871,17 @@ impl Ledger {
         problems
     }
 
-    fn item(&self, place: &Place) -> Option<&Item> {
+    fn item(&self, place: &Definition) -> Option<&Item> {
         self.files.get(&place.file)?.good.as_ref()?.items.get(place.index)
     }
 
     /// A place as it is told: file and line.
-    fn told(&self, place: &Place) -> String {
+    fn told(&self, place: &Definition) -> String {
         let line = self.item(place).map(|it| it.line).unwrap_or_default();
         format!("{}:{line}", self.shown(&place.file))
     }
 
-    fn conflict(&self, place: &Place, key: &Key, message: String) -> Problem {
+    fn conflict(&self, place: &Definition, key: &Key, message: String) -> Problem {
         let line = self.item(place).map(|it| it.line);
         Problem {
             severity: Severity::Error,

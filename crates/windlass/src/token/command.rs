@@ -37,7 +37,7 @@ impl Program {
 
 /// What a program answers; the rest of it is of no interest.
 #[derive(Deserialize)]
-struct Answer {
+struct Printed {
     status: Status,
 }
 
@@ -72,7 +72,7 @@ impl Provider for Program {
             let said = output.stderr.lines().map(str::trim).rfind(|it| !it.is_empty()).unwrap_or("it said nothing");
             return Err(self.failed(format_args!("{}: {said}", output.end)));
         }
-        let answer: Answer = serde_json::from_str(&output.stdout).map_err(|_| {
+        let answer: Printed = serde_json::from_str(&output.stdout).map_err(|_| {
             self.failed("its answer is no TokenRequest with status.token and status.expirationTimestamp")
         })?;
         let expires = SystemTime::from(answer.status.expiration_timestamp);

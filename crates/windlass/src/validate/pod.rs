@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{Pod, PodSpec, Volume, VolumeDevice, VolumeMount};
 
 use super::{Findings, is_dns};
-use crate::objects::{Kind, Reference};
+use crate::objects::{ObjectKind, Reference};
 
 /// How many volumes a pod may have. Each is looked at together with others, so very many take very long, and all pods would
 /// wait for this one.
@@ -186,29 +186,29 @@ pub fn references(pod: &Pod) -> Vec<(Reference, String)> {
             }
         };
         if let Some(it) = &volume.config_map {
-            needs(Kind::ConfigMap, it.optional, &it.name, format!("{field}.configMap.name"));
+            needs(ObjectKind::ConfigMap, it.optional, &it.name, format!("{field}.configMap.name"));
         }
         if let Some(it) = &volume.secret {
             let name = it.secret_name.as_deref().unwrap_or_default();
-            needs(Kind::Secret, it.optional, name, format!("{field}.secret.secretName"));
+            needs(ObjectKind::Secret, it.optional, name, format!("{field}.secret.secretName"));
         }
         let sources = volume.projected.as_ref().and_then(|it| it.sources.as_deref()).unwrap_or_default();
         for (index, source) in sources.iter().enumerate() {
             let field = format!("{field}.projected.sources[{index}]");
             if let Some(it) = &source.config_map {
-                needs(Kind::ConfigMap, it.optional, &it.name, format!("{field}.configMap.name"));
+                needs(ObjectKind::ConfigMap, it.optional, &it.name, format!("{field}.configMap.name"));
             }
             if let Some(it) = &source.secret {
-                needs(Kind::Secret, it.optional, &it.name, format!("{field}.secret.name"));
+                needs(ObjectKind::Secret, it.optional, &it.name, format!("{field}.secret.name"));
             }
         }
         if let Some(it) = &volume.persistent_volume_claim {
-            needs(Kind::Claim, None, &it.claim_name, format!("{field}.persistentVolumeClaim.claimName"));
+            needs(ObjectKind::Claim, None, &it.claim_name, format!("{field}.persistentVolumeClaim.claimName"));
         }
         if volume.ephemeral.is_some() {
             // Nobody makes it of the template where there is no controller.
             let name = format!("{}-{}", pod.metadata.name.as_deref().unwrap_or_default(), volume.name);
-            needs(Kind::Claim, None, &name, format!("{field}.ephemeral"));
+            needs(ObjectKind::Claim, None, &name, format!("{field}.ephemeral"));
         }
     }
     all

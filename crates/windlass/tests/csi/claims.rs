@@ -13,7 +13,7 @@ use k8s_openapi::{
 };
 use windlass::{
     Node,
-    manifest::{Kind, Reference},
+    manifest::{ObjectKind, Reference},
     node::{Change, ClaimRefusal, Deleted, Tone},
     view::{Claim, ClaimPhase},
 };
@@ -274,7 +274,7 @@ fn a_volume_that_another_persistent_volume_names_is_not_deleted(host: &Host) {
     assert!(matches!(refused, Err(ClaimRefusal::Named { other, .. }) if other.contains("PersistentVolume mine")));
     assert_eq!(memory.calls(), ["CreateVolume"]);
     let changes = node.changes();
-    node.remove_object(&Reference::new(Kind::Volume, "", "mine"));
+    node.remove_object(&Reference::new(ObjectKind::Volume, "", "mine"));
     until(changes, "was deleted");
     host.end(node);
 }
@@ -310,7 +310,7 @@ fn the_end_of_whatever_keeps_a_volume_begins_the_whole_time_anew(host: &Host) {
     node.update_object(of::<PersistentVolume>(&mine));
     assert_eq!(until_phase(&node, ClaimPhase::Kept).status.delete_at, None, "what was counted counts for nothing");
     let before = Timestamp::now();
-    node.remove_object(&Reference::new(Kind::Volume, "", "mine"));
+    node.remove_object(&Reference::new(ObjectKind::Volume, "", "mine"));
     counted_since(before);
     assert!(!memory.calls().contains(&"DeleteVolume"));
     let changes = node.changes();
@@ -343,7 +343,7 @@ fn a_volume_that_another_claim_names_is_not_deleted(host: &Host) {
     assert!(matches!(refused, Err(ClaimRefusal::Named { other, .. }) if other.contains("default/renamed")));
     assert_eq!(memory.calls(), ["CreateVolume"]);
     let changes = node.changes();
-    node.remove_object(&Reference::new(Kind::Claim, "default", "renamed"));
+    node.remove_object(&Reference::new(ObjectKind::Claim, "default", "renamed"));
     until(changes, "was deleted");
     host.end(node);
 }
@@ -391,7 +391,7 @@ fn a_driver_that_answers_two_claims_with_one_volume_is_found_out(host: &Host) {
     });
     assert_eq!((failed.reasons[0].code.as_str(), failed.volume_handle), ("DriverLied", None));
     assert!(failed.reasons[0].message.contains("for claim default/claim already"), "{:?}", failed.reasons);
-    node.remove_object(&Reference::new(Kind::Claim, "default", "second"));
+    node.remove_object(&Reference::new(ObjectKind::Claim, "default", "second"));
     node.update_object(of::<PersistentVolumeClaim>(&claim()));
     until_phase(&node, ClaimPhase::Bound);
     assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));

@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 use windlass::{
     Node,
-    manifest::{Kind, Reference},
+    manifest::{ObjectKind, Reference},
     node::Change,
 };
 use windlass_core::reason::Code;
@@ -295,7 +295,7 @@ pub(crate) fn claim() -> Value {
 }
 
 pub(crate) fn reference() -> Reference {
-    Reference::new(Kind::Claim, "default", "claim")
+    Reference::new(ObjectKind::Claim, "default", "claim")
 }
 
 pub(crate) fn give(node: &Node, class: &Value, claim: &Value) {

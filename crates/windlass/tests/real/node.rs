@@ -12,7 +12,7 @@ use k8s_openapi::{
 };
 use windlass::{
     Node,
-    manifest::{Kind, Reference},
+    manifest::{ObjectKind, Reference},
     node::{Change, Ended, PodError, StartError, Volume, WaitError},
     token,
     view::PodPhase,
@@ -481,7 +481,7 @@ fn a_claim_that_cannot_be_looked_up_leaves_the_pod_its_volume(case: &Case) {
     let uid = node.add_pod(pod("a", &json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]))).unwrap();
     let before = ready(&node, &uid);
     assert_eq!(before.len(), 1);
-    node.object_unavailable(&Reference::new(Kind::Claim, "default", "data"), "the API server is away");
+    node.object_unavailable(&Reference::new(ObjectKind::Claim, "default", "data"), "the API server is away");
     assert_eq!(run(node.volumes(&uid)).unwrap(), before);
     end(node);
 }
@@ -705,7 +705,7 @@ fn an_object_of_a_projected_volume_that_is_gone_keeps_all_of_it_as_it_is(case: &
     let uid = node.add_pod(pod("a", &volumes)).unwrap();
     let at = path(&ready(&node, &uid), "all");
     node.complete();
-    node.remove_object(&Reference::new(Kind::ConfigMap, "default", "one"));
+    node.remove_object(&Reference::new(ObjectKind::ConfigMap, "default", "one"));
     node.update_object(config("two", "2"));
     await_code(&node, &uid, Code::ObjectMissing);
     let read = |name: &str| std::fs::read_to_string(at.join(name)).unwrap();
@@ -882,7 +882,7 @@ fn a_node_that_is_dropped_leaves_everything_mounted(case: &Case) {
     let uid = node.add_pod(pod("a", &json!([{"name": "secret", "secret": {"secretName": "keys"}}]))).unwrap();
     ready(&node, &uid);
     let mut changes = node.changes();
-    node.remove_object(&Reference::new(Kind::Node, "", "none"));
+    node.remove_object(&Reference::new(ObjectKind::Node, "", "none"));
     drop(node);
     while run(changes.next()).is_some() {}
     assert_eq!(case.mounts_below("node").len(), 1);

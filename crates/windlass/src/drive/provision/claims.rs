@@ -14,7 +14,7 @@ use crate::{
     drive::Drive,
     memory::Object,
     node::{ClaimRefusal, Deleted},
-    objects::{Kind, Lookup, Reference},
+    objects::{Lookup, ObjectKind, Reference},
     plugin::csi::names,
     provision::{self, Departure},
     quantity,
@@ -46,7 +46,7 @@ impl Drive {
         let spec = object.spec.clone().unwrap_or_default();
         let named = there.as_ref().and(spec.volume_name.clone()).filter(|it| !it.is_empty());
         let volume = match &named {
-            Some(name) => match memory.get(&Reference::new(Kind::Volume, "", name)) {
+            Some(name) => match memory.get(&Reference::new(ObjectKind::Volume, "", name)) {
                 Lookup::Found(Object::Volume(volume)) => Some(volume.clone()),
                 Lookup::Found(_) | Lookup::Absent | Lookup::Unavailable(_) => None,
             },
@@ -214,7 +214,7 @@ fn delete_at(entry: &Entry) -> Option<Time> {
 
 /// Why a claim does not have the volume that it names, if that is not there or another's.
 fn unbound(claim: &Reference, named: &str, volume: Option<&api::PersistentVolume>) -> Option<Reason> {
-    let reference = Reference::new(Kind::Volume, "", named);
+    let reference = Reference::new(ObjectKind::Volume, "", named);
     let text = match volume {
         None => format!("spec.volumeName: {}", reference.not_found()),
         Some(volume) => {

@@ -69,7 +69,7 @@ fn identified(spec: &VolumeSpec) -> Result<Identified, Failure> {
 
 /// The persistent volume of this identity, if there is still one.
 fn described(scene: &Scene, spec: &VolumeSpec, id: &Identified) -> Option<CSIPersistentVolumeSource> {
-    let reference = Reference::new(objects::Kind::Volume, "", spec.inner_name.as_str());
+    let reference = Reference::new(objects::ObjectKind::Volume, "", spec.inner_name.as_str());
     let objects = scene.objects.read().unwrap_or_else(PoisonError::into_inner);
     let Lookup::Found(Object::Volume(volume)) = objects.get(&reference) else { return None };
     let source = volume.spec.as_ref()?.csi.as_ref()?;
@@ -81,7 +81,7 @@ fn read_referenced(scene: &Scene, reference: Option<&SecretReference>) -> Result
     let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_deref());
     request::read_secret(
         scene,
-        &Reference::new(objects::Kind::Secret, namespace.unwrap_or_default(), name.unwrap_or_default()),
+        &Reference::new(objects::ObjectKind::Secret, namespace.unwrap_or_default(), name.unwrap_or_default()),
     )
 }
 

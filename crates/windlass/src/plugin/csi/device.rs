@@ -127,7 +127,7 @@ fn map(scene: &Scene, task: &Publish<'_>, call: &Call<'_>, published: &Path) -> 
         true => lied(&call.source.id.driver, format_args!("there is no device at {}", published.display())),
         false => Failure::open(&error),
     })?;
-    if !matches!(device::look(&found), Ok(device::Kind::Block(_))) {
+    if !matches!(device::look(&found), Ok(device::AtPath::Block(_))) {
         return Err(lied(&call.source.id.driver, format_args!("{} is no block device", found.display())));
     }
     device_map::map(scene, task, &found, &own(&task.slot.name).join("dev"))

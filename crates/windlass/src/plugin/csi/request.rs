@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     memory::Object,
-    objects::{Kind, Lookup, Reference},
+    objects::{Lookup, ObjectKind, Reference},
     token, validate,
 };
 
@@ -149,7 +149,7 @@ impl<'a> Source<'a> {
         match &self.want.detail.attachment {
             None => Ok(scene.attachments.get(&self.want.detail.volume).unwrap_or_default()),
             Some(it) => it.metadata.clone().map_err(|text| {
-                let reference = Reference::new(Kind::Attachment, "", &it.name);
+                let reference = Reference::new(ObjectKind::Attachment, "", &it.name);
                 Failure::refused(Cause::Object((&reference).into()), text)
             }),
         }
@@ -174,7 +174,7 @@ impl<'a> Source<'a> {
             (Origin::Inline(_), Step::Attach | Step::Stage | Step::Expand) => None,
         };
         let Some((namespace, name)) = secret else { return Ok(Context::new()) };
-        read_secret(scene, &Reference::new(Kind::Secret, &namespace, &name))
+        read_secret(scene, &Reference::new(ObjectKind::Secret, &namespace, &name))
     }
 
     /// What the driver hears of the pod, if it wants to (C-86), over the attributes.

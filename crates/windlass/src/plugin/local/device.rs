@@ -14,7 +14,7 @@ use windlass_core::{
     spec::{Access, VolumeSpec},
 };
 use windlass_linux::{
-    device::{self, Device, Kind as Found},
+    device::{self, AtPath, Device},
     format::{self, Patience},
     mount::{self, Attributes, Options},
     name::Name,
@@ -128,7 +128,7 @@ fn is_of(mount: &Mount, number: Device) -> bool {
     // A btrfs has a device number of its own, and a root that can be any subvolume.
     let by_name = || {
         mount.kind == "btrfs"
-            && matches!(device::look(Path::new(&mount.source)), Ok(Found::Block(found)) if found == number)
+            && matches!(device::look(Path::new(&mount.source)), Ok(AtPath::Block(found)) if found == number)
     };
     mount.device == number && mount.root.as_os_str() == "/" || by_name()
 }
@@ -136,7 +136,7 @@ fn is_of(mount: &Mount, number: Device) -> bool {
 /// Is this the file system of some device, which may be gone?
 fn is_of_a_device(mount: &Mount) -> bool {
     let source = Path::new(&mount.source);
-    source.is_absolute() && !matches!(device::look(source), Ok(Found::Directory | Found::Other))
+    source.is_absolute() && !matches!(device::look(source), Ok(AtPath::Directory | AtPath::Other))
 }
 
 /// E-262, E-263: no other mount may be left, but the same one seen through another path of the root directory.

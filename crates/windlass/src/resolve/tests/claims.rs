@@ -108,9 +108,9 @@ fn a_claim_that_is_being_deleted_but_protected_is_used() {
 fn an_object_that_cannot_be_looked_up_leaves_the_volume_unknown() {
     let mut world = claiming(CSI);
     for (kind, name) in [
-        (crate::objects::Kind::Driver, "d.example.com"),
-        (crate::objects::Kind::Volume, "pv"),
-        (crate::objects::Kind::Claim, "data"),
+        (crate::objects::ObjectKind::Driver, "d.example.com"),
+        (crate::objects::ObjectKind::Volume, "pv"),
+        (crate::objects::ObjectKind::Claim, "data"),
     ] {
         world.memory.fail(&Reference::new(kind, "default", name), "connection refused");
         let Want::Unknown { text, waits_on } = &world.only().pod.volumes[0].want else { panic!("{kind:?}") };
@@ -214,7 +214,7 @@ fn what_the_kubelet_refuses_when_it_mounts_goes_along_as_a_refusal() {
 #[test]
 fn a_node_that_is_not_known_is_waited_for_only_where_it_matters() {
     let mut world = claiming(&format!("local: {{path: /x}}, {HERE}"));
-    let node = Reference::new(crate::objects::Kind::Node, "", "node-1");
+    let node = Reference::new(crate::objects::ObjectKind::Node, "", "node-1");
     world.memory.remove(&node);
     insta::assert_snapshot!(world.trace(), @r#"
     default/p

@@ -91,7 +91,7 @@ fn a_revision_stays_while_the_objects_cannot_be_read() {
     let mut world = World::new(&pod(&[("v", "configMap: {name: x}")]));
     world.apply("{kind: ConfigMap, metadata: {name: x}, data: {key: value}}");
     let before = revision(&world);
-    let reference = Reference::new(crate::objects::Kind::ConfigMap, "default", "x");
+    let reference = Reference::new(crate::objects::ObjectKind::ConfigMap, "default", "x");
     world.memory.fail(&reference, "timed out");
     assert_eq!(revision(&world), before);
 }

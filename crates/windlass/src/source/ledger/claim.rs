@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 /// A place where an object is defined. Those of one file are next to each other, in the order of the file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Place {
+pub(super) struct Definition {
     pub(super) file: Arc<Path>,
     pub(super) index: usize,
 }
@@ -13,13 +13,13 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 pub(super) struct Claim {
     /// In order. Mostly there is one, and of claims there are as many as objects: room for one then.
-    places: Vec<Place>,
+    places: Vec<Definition>,
     /// The file that is in force.
     holder: Option<Arc<Path>>,
 }
 
 impl Claim {
-    pub(super) fn add(&mut self, place: Place) {
+    pub(super) fn add(&mut self, place: Definition) {
         if let Err(index) = self.places.binary_search(&place) {
             self.places.reserve_exact(1);
             self.places.insert(index, place);
@@ -50,7 +50,7 @@ impl Claim {
 
     /// The place that is in force: in the file that was, else where the same is said, else in the file that was before the
     /// start, else in the first.
-    pub(super) fn settle(&mut self, same: Option<&Place>, recalled: Option<&Path>) -> Option<Place> {
+    pub(super) fn settle(&mut self, same: Option<&Definition>, recalled: Option<&Path>) -> Option<Definition> {
         let before = self.holder.as_deref().or(recalled);
         let held = self.places.iter().find(|it| Some(&*it.file) == before);
         let winner = held.or(same).or(self.places.first()).cloned();
@@ -58,7 +58,7 @@ impl Claim {
         winner
     }
 
-    pub(super) fn places(&self) -> impl Iterator<Item = &Place> {
+    pub(super) fn places(&self) -> impl Iterator<Item = &Definition> {
         self.places.iter()
     }
 }
