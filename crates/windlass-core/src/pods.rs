@@ -330,13 +330,12 @@ impl Engine {
             return;
         }
         // Where a driver's volume is staged follows from what its driver calls it. What it is called in pods is not known of one
-        // that was found there without a record, and matters from the first pod on.
+        // that was found there without a record, and matters from the first pod on; what runs meanwhile has its own.
         let is_in_no_pod = volume.mounts.iter().all(|it| !it.step.may_be_here());
         let same_kind = volume.spec.plugin == spec.plugin
             && volume.spec.driver == spec.driver
             && volume.spec.mode == spec.mode
-            && (volume.spec.inner_name == spec.inner_name
-                || volume.spec.driver.is_some() && is_in_no_pod && volume.stage.operation().is_none());
+            && (volume.spec.inner_name == spec.inner_name || volume.spec.driver.is_some() && is_in_no_pod);
         if !same_kind && volume.may_be_here() {
             let text = format!("volume {} is here as {:?} and cannot become {:?}", spec.id, volume.spec, spec);
             self.odd(Oddity::SpecChanged, text);
