@@ -382,3 +382,30 @@ fn a_drivers_volume_that_was_found_staged_is_called_as_its_first_pod_calls_it() 
     odd:
     ");
 }
+
+/// The same, of a volume that nobody wanted when it was found.
+#[test]
+fn a_drivers_volume_that_is_being_unstaged_is_called_as_the_pod_calls_it_that_comes_meanwhile() {
+    insta::assert_snapshot!(start("
+        volume disk: stage driver=ebs name=handle
+        found stage of disk intent
+        disk read
+        attachments complete
+        driver ebs registered
+        source s complete
+        volume disk: stage driver=ebs name=pv
+        pod a wants disk
+        #1 done
+        #2 done
+        #3 done
+        ? mounted a
+        ? odd
+    "), @r"
+    synced
+    #1 unstage disk
+    #2 stage disk
+    #3 publish disk to a
+    mounted a: disk=disk
+    odd:
+    ");
+}
