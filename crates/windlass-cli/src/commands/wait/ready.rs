@@ -47,6 +47,8 @@ async fn unknown(client: &Client) -> anyhow::Result<Option<Failure>> {
     let view::Node { status, .. } = client.get(&client::node()).await?;
     let why = |kind: &str| match status.conditions.iter().find(|it| it.kind == kind) {
         Some(condition) if condition.status == ConditionStatus::True => None,
+        // Nothing comes from manifests that are lost before they are back, which may be never: what is here is all there is.
+        Some(condition) if condition.reason == "SourceLost" => None,
         Some(condition) => Some(format!("{}: {}", plain(&condition.reason), plain(&condition.message))),
         None => Some(format!("it does not tell whether it is {kind}")),
     };
