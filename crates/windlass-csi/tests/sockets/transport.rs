@@ -1,7 +1,7 @@
 //! Connections that break, and drivers that come and go.
 
 use std::io::{Read, Write};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 
 use tempfile::TempDir;
 use windlass_csi::{Code, Driver, End, Limits};
@@ -40,6 +40,21 @@ async fn a_connection_that_is_cut_in_mid_call_leaves_the_end_unknown() {
     assert_eq!(it.driver.stage(stage(), LONG).await.unwrap_err().end, End::NotSent);
 }
 
+/// Reads what a client sends up to the frame that begins its call (HEADERS): before that it is known that nothing was sent.
+fn until_called(stream: &mut UnixStream) {
+    let mut preface = [0; 24];
+    stream.read_exact(&mut preface).unwrap();
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap();
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        std::io::copy(&mut (&*stream).take(length.into()), &mut std::io::sink()).unwrap();
+        if head[3] == 1 {
+            return;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_peer_that_closes_after_reading_leaves_the_end_unknown() {
     let directory = TempDir::new().unwrap();
@@ -47,8 +62,7 @@ async fn a_peer_that_closes_after_reading_leaves_the_end_unknown() {
     let listener = UnixListener::bind(&path).unwrap();
     let peer = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut first = [0; 24];
-        stream.read_exact(&mut first).unwrap();
+        until_called(&mut stream);
     });
     let error = driver_at(&path).stage(stage(), LONG).await.unwrap_err();
     assert_eq!((error.code, error.end), (Code::Unavailable, End::Unknown), "{error}");
@@ -62,6 +76,7 @@ async fn a_peer_that_does_not_speak_the_language_leaves_the_end_unknown() {
     let listener = UnixListener::bind(&path).unwrap();
     let peer = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
+        until_called(&mut stream);
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest);
