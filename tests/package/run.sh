@@ -114,7 +114,7 @@ configuration() {
         grep -qxF "$line" "$work/printed" || fail "the configuration says '$line', and --print-config says otherwise"
     done <"$work/config.yaml"
     # Whether what is switched off are the defaults; a user has places of his own.
-    other='socket-group|node-name|token-|log-format'
+    other='socket-group|node-name|token-|log-format|record-events|metrics-address'
     [ "$(id -u)" -eq 0 ] || other="$other|manifests|root|socket|runtime-directory|driver-registry"
     "$binary" run --config /dev/null --print-config >"$work/defaults"
     grep -vE "^($other)" "$work/config.yaml" | while IFS= read -r line; do
