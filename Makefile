@@ -44,7 +44,7 @@ pictures: setup-build ## Draw the pictures of the README anew from what the demo
 	@scripts/picture.py $(TARGET)/debug/windlass docs/pictures
 
 .PHONY: test
-test: setup-check format-check lint doc unit api metrics golden golden-csi containers sanity package simulate deny ## Run every check: format, lints, docs, tests, API, metrics, golden cases, drivers' calls, containers, CSI driver, package, simulation, dependencies (SEEDS=n)
+test: setup-check format-check lint doc unit api metrics golden golden-csi containers sanity demos package simulate deny ## Run every check: format, lints, docs, tests, API, metrics, golden cases, drivers' calls, containers, CSI driver, demos, package, simulation, dependencies (SEEDS=n)
 	@echo '==> all passed'
 
 .PHONY: sim
@@ -115,6 +115,15 @@ sanity: setup-check ## Test the CSI driver windlass-loop with csi-sanity, as roo
 	@echo '==> sanity'
 	@$(BUILD)
 	@tests/sanity/run.sh $(TARGET)/debug/windlass-loop $(TARGET)/sanity
+
+# What newcomers run first is to work; nobody reads what it prints here unless it fails.
+.PHONY: demos
+demos: setup-demo setup-check ## See that both demos come to their end, as root
+	@echo '==> demos'
+	@$(BUILD)
+	@scripts/demo.sh $(TARGET)/debug/windlass >$(TARGET)/demo.log 2>&1 || { cat $(TARGET)/demo.log; exit 1; }
+	@examples/csi/run.sh $(TARGET)/debug/windlass $(TARGET)/debug/windlass-loop >$(TARGET)/demo.log 2>&1 \
+	    || { cat $(TARGET)/demo.log; exit 1; }
 
 .PHONY: package
 package: setup-check ## Check the unit, what is installed, and the Debian package

@@ -1,19 +1,15 @@
 //! A system in a process of its own, as the harness has it.
 
-use std::{
-    collections::BTreeMap,
-    io::{BufRead, BufReader, Write},
-    process::{self, ChildStdin, ChildStdout, Stdio},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{self, ChildStdin, ChildStdout, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::{
-    protocol::{ALL, Answer, Command, Figures},
-    system::{Places, System},
-};
+use crate::protocol::{ALL, Answer, Command, Figures};
+use crate::system::{Places, System};
 
 /// A process that serves the protocol. It is killed if nobody ends it.
 pub(crate) struct Child {

@@ -11,15 +11,13 @@ mod real;
 mod service;
 mod state;
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{BufRead, ErrorKind, Write},
-    os::unix::net::UnixListener,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, ErrorKind, Write};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -30,7 +28,8 @@ use windlass_csi::registration_socket;
 pub(crate) use process::Driver;
 pub(crate) use real::Real;
 
-use self::{service::Service, state::State};
+use self::service::Service;
+use self::state::State;
 use crate::times::Moment;
 
 /// What it is called.

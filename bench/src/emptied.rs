@@ -1,14 +1,13 @@
 //! Waiting until a directory is empty: what a pod's last directory is removed from a moment after its last volume has gone.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use rustix::fs::inotify::WatchFlags;
 
-use crate::{inotify::Directories, times::PATIENCE};
+use crate::inotify::Directories;
+use crate::times::PATIENCE;
 
 /// A directory that is to become empty.
 pub(crate) struct Emptied {

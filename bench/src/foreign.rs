@@ -1,6 +1,7 @@
 //! Mounts of others, many of them: bind mounts of one directory, in the namespace that all systems work in.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use anyhow::Context;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};

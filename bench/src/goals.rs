@@ -1,9 +1,7 @@
 //! What windlass must reach, and whether it does.
 
-use crate::{
-    results::{Metric, Results},
-    system::System,
-};
+use crate::results::{Metric, Results};
+use crate::system::System;
 
 /// A bound that the figures of a work must keep.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,12 +1,13 @@
 //! Waiting for what happens in directories.
 
-use std::{mem::MaybeUninit, os::fd::OwnedFd, path::Path, time::Duration};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
-use rustix::{
-    event::{PollFd, PollFlags, Timespec},
-    fs::inotify::{self, CreateFlags, Reader, WatchFlags},
-};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 
 /// Directories that are watched.
 pub(crate) struct Directories(OwnedFd);

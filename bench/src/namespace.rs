@@ -1,15 +1,11 @@
 //! A mount namespace of our own: what is mounted in it is seen by nobody else, and goes with the last process in it.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
-use rustix::{
-    mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount},
-    thread::UnshareFlags,
-};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount};
+use rustix::thread::UnshareFlags;
 
 use crate::system::Places;
 

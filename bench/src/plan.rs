@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{
-    namespace::Disk,
-    protocol::Changed,
-    scene::{Idle, Scene},
-    times::PATIENCE,
-};
+use crate::namespace::Disk;
+use crate::protocol::Changed;
+use crate::scene::{Idle, Scene};
+use crate::times::PATIENCE;
 
 /// A scene, and how often it is played.
 #[derive(Debug, Clone)]

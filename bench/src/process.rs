@@ -1,6 +1,8 @@
 //! What a process costs: processor time, memory, wake-ups.
 
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
 
 use anyhow::Context;
 use rustix::time::ClockId;

@@ -1,10 +1,8 @@
 //! What the harness and a system say to each other: a command a line on the system's standard input, an answer a line on
 //! its standard output, both JSON. The kubelet's program, which is written in Go, has the same words.
 
-use std::{
-    collections::BTreeMap,
-    io::{BufRead, Write},
-};
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};

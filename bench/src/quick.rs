@@ -2,13 +2,11 @@
 
 use clap::Args;
 
-use crate::{
-    child::Child,
-    namespace::{self, Stage},
-    protocol::{Command, Figures},
-    system::System,
-    times::PATIENCE,
-};
+use crate::child::Child;
+use crate::namespace::{self, Stage};
+use crate::protocol::{Command, Figures};
+use crate::system::System;
+use crate::times::PATIENCE;
 
 /// A few figures of a few systems, for those who work on them.
 #[derive(Args, Debug)]

@@ -5,14 +5,18 @@ mod machine;
 mod plot;
 mod table;
 
-use std::{fs, path::Path, time::Duration};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
 
-use crate::{goals, results::Results};
+use crate::goals;
+use crate::results::Results;
 
-use self::{machine::Machine, table::Table};
+use self::machine::Machine;
+use self::table::Table;
 
 /// A whole run, for those who want to look at it again.
 #[derive(Serialize)]

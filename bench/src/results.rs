@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::{protocol::Figures, system::System};
+use crate::protocol::Figures;
+use crate::system::System;
 
 /// One kind of figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

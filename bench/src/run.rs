@@ -1,25 +1,20 @@
 //! Plays all scenes: each system in turn, round after round, in an order that moves on with each round.
 
-use std::{
-    io::IsTerminal,
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::{
-    child::TooLong,
-    foreign::Foreign,
-    namespace::{self, Disk, Stage},
-    plan::{self, Act},
-    report,
-    results::Results,
-    scene::Scene,
-    supervise,
-    system::{self, System},
-};
+use crate::child::TooLong;
+use crate::foreign::Foreign;
+use crate::namespace::{self, Disk, Stage};
+use crate::plan::{self, Act};
+use crate::results::Results;
+use crate::scene::Scene;
+use crate::system::{self, System};
+use crate::{report, supervise};
 
 /// Measures everything and prints a table.
 #[derive(Args, Debug)]

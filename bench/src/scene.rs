@@ -4,18 +4,17 @@ mod csi;
 mod fresh;
 mod unmounted;
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::{
-    child::{Child, Parts},
-    driver::{self, Manner, Real, Staging},
-    namespace::{Disk, Stage},
-    protocol::{Changed, Command, Figures},
-    system::{self, System},
-    volumes::Volumes,
-};
+use crate::child::{Child, Parts};
+use crate::driver::{self, Manner, Real, Staging};
+use crate::namespace::{Disk, Stage};
+use crate::protocol::{Changed, Command, Figures};
+use crate::system::{self, System};
+use crate::volumes::Volumes;
 
 /// Something that systems are measured at.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,18 +4,17 @@
 //! What remains is the directory on the disk: it is removed when the last of them has ended, for only then nobody writes to
 //! it any more.
 
-use std::{fs, io::Read, path::Path, process::ExitStatus};
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitStatus;
 
 use anyhow::{Context, bail};
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::FdFlags,
-    pipe::PipeFlags,
-};
-use tokio::{
-    process::Command,
-    signal::unix::{SignalKind, signal},
-};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::FdFlags;
+use rustix::pipe::PipeFlags;
+use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::system;
 

@@ -5,12 +5,15 @@ mod daemon;
 mod embedded;
 mod floor;
 
-use std::{fmt, path::PathBuf, process};
+use std::path::PathBuf;
+use std::{fmt, process};
 
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::{pods, protocol::serve, volumes::Volumes};
+use crate::pods;
+use crate::protocol::serve;
+use crate::volumes::Volumes;
 
 /// A system that is measured. The names are those of the results.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

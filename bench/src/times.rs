@@ -6,10 +6,8 @@ use anyhow::{Context, ensure};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    process::{Process, Usage},
-    protocol::Figures,
-};
+use crate::process::{Process, Usage};
+use crate::protocol::Figures;
 
 /// Long enough for any machine that is not stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,13 +1,12 @@
 //! The volumes of a CSI driver that pods have, each with a claim that is bound to it. The kubelet's program makes the same
 //! ones. Pods are for `pods.rs`.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use anyhow::Context;
-use k8s_openapi::api::{
-    core::v1::{PersistentVolume, PersistentVolumeClaim},
-    storage::v1::CSIDriver,
-};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::CSIDriver;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, from_value, json};
 use windlass::manifest::Object;
@@ -103,7 +102,8 @@ fn claim(index: usize) -> Value {
 
 /// A directory for one node, as everybody else asks for it.
 pub(crate) fn capability() -> csi::VolumeCapability {
-    use csi::volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode};
+    use csi::volume_capability::access_mode::Mode;
+    use csi::volume_capability::{AccessMode, AccessType, MountVolume};
     csi::VolumeCapability {
         access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }),
         access_type: Some(AccessType::Mount(MountVolume::default())),

@@ -1,20 +1,16 @@
 //! The floor must leave on disk what windlass leaves there, and make the same calls, or it would be a floor of something
 //! else.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::Write,
-    os::unix::fs::{MetadataExt, PermissionsExt},
-    path::{Path, PathBuf},
-    process::{ChildStdin, Command, Stdio},
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
 
-use windlass_testing::{
-    harness::{Failure, Tests},
-    namespace,
-    process::{Lines, Process},
-};
+use windlass_testing::harness::{Failure, Tests};
+use windlass_testing::namespace;
+use windlass_testing::process::{Lines, Process};
 
 fn main() {
     let mut tests = Tests::from_args().after(namespace::enter);

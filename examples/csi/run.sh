@@ -125,8 +125,11 @@ until_true 'grep --quiet "the volume has grown" daemon.log'
 # shellcheck disable=SC2016
 show 'cat $volume/title; df --human-readable --output=fstype,size $volume'
 
-echo "${bold}7. With the claim it is gone${plain}"
+echo "${bold}7. Without the claim it is deleted: after a while in which the claim can be put back, or when you say so${plain}"
 show 'rm manifests/books.yaml && windlass wait --for=unmounted books --timeout 20s'
+until_true 'windlass get claims | grep --quiet Deleting'
+show 'windlass get claims'
+show 'windlass delete claim books'
 until_true 'grep --quiet "was deleted" daemon.log'
 show 'losetup --list --noheadings --output BACK-FILE | grep --count "^$PWD/driver/"' 1
 show 'ls -A node/pods driver/state/images'

@@ -9,20 +9,18 @@ top=$(cd "$here/../.." && pwd)
 windlass=${1:-$top/target/debug/windlass}
 schemathesis=4.32.5
 
-skip() {
-    echo "SKIPPED: the API was not tested against its contract: $*"
-    exit 0
-}
+subject="the API was not tested against its contract"
+. "$top/tests/script.sh"
 
 [ -x "$windlass" ] || { echo "$windlass is not there; build it with: cargo build --package windlass-cli" >&2; exit 1; }
-command -v python3 >/dev/null || skip "python3 is missing."
+command -v python3 >/dev/null || skip "python3 is missing"
 
 # Everything below runs in a mount namespace of its own, in which this directory is in memory.
 if [ -z "${WINDLASS_API_INSIDE:-}" ]; then
     venv=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/windlass/schemathesis-$schemathesis
     if [ ! -e "$venv/ready" ]; then
         python3 -m venv "$venv" && "$venv/bin/pip" install --quiet "schemathesis==$schemathesis" && touch "$venv/ready" ||
-            skip "schemathesis cannot be installed."
+            skip "schemathesis cannot be installed"
     fi
     directory=$(mktemp -d)
     trap 'rmdir "$directory"' EXIT
@@ -34,7 +32,7 @@ if [ -z "${WINDLASS_API_INSIDE:-}" ]; then
         unshare $rights --propagation private "$0" "$windlass" && exit 0
         exit 1
     done
-    skip "nothing can be mounted here."
+    skip "nothing can be mounted here"
 fi
 
 directory=$WINDLASS_API_INSIDE

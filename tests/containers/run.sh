@@ -9,15 +9,8 @@ set -eu
 
 cd "$(dirname "$0")/../.."
 
-fail() {
-    printf 'FAILED: %s\n' "$*" >&2
-    exit 1
-}
-
-skip() {
-    echo "SKIPPED: no container was started, for $*."
-    exit 0
-}
+subject="no container was started"
+. tests/script.sh
 
 [ $# -eq 1 ] || fail "usage: tests/containers/run.sh BINARY"
 [ -x "$1" ] || fail "there is no program at $1"

@@ -4,10 +4,8 @@ set -eu
 
 cd "$(dirname "$0")/../.."
 
-skip() {
-    echo "SKIPPED: the golden cases of drivers were not run, for $*."
-    exit 0
-}
+subject="the golden cases of drivers were not run"
+. tests/script.sh
 
 [ "$(id -u)" -eq 0 ] || skip "they mount file systems and that takes root"
 command -v python3 >/dev/null || skip "python3 is missing"

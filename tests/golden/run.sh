@@ -4,14 +4,12 @@ set -eu
 
 cd "$(dirname "$0")/../.."
 
-skip() {
-    echo "SKIPPED: $*"
-    exit 0
-}
+subject="the golden cases were not run"
+. tests/script.sh
 
-[ "$(id -u)" -eq 0 ] || skip "the golden cases were not run, for they mount file systems and that takes root."
-command -v python3 >/dev/null || skip "the golden cases were not run, for python3 is missing."
-unshare --mount true 2>/dev/null || skip "the golden cases were not run, for this root may not make a mount namespace."
+[ "$(id -u)" -eq 0 ] || skip "they mount file systems and that takes root"
+command -v python3 >/dev/null || skip "python3 is missing"
+unshare --mount true 2>/dev/null || skip "this root may not make a mount namespace"
 
 if [ $# -eq 0 ] && [ ! -e /dev/loop-control ]; then
     for case in tests/golden/*/expected.json; do

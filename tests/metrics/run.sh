@@ -8,15 +8,8 @@ set -eu
 
 cd "$(dirname "$0")/../.."
 
-fail() {
-    printf 'FAILED: %s\n' "$*" >&2
-    exit 1
-}
-
-skip() {
-    echo "SKIPPED: the metrics were not compared with the kubelet's: $*."
-    exit 0
-}
+subject="the metrics were not compared with the kubelet's"
+. tests/script.sh
 
 [ $# -eq 1 ] || fail "usage: tests/metrics/run.sh KUBELET"
 [ "$(id -u)" -eq 0 ] || skip "that takes root"

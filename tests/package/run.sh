@@ -113,11 +113,13 @@ configuration() {
     while IFS= read -r line; do
         grep -qxF "$line" "$work/printed" || fail "the configuration says '$line', and --print-config says otherwise"
     done <"$work/config.yaml"
-    # Whether what is switched off are the defaults; a user has places of his own.
-    other='socket-group|node-name|token-|log-format|record-events|metrics-address'
+    # Whether what is switched off are the defaults, of settings that have one; what the host is called and where it logs to
+    # is its own, and a user has places of his own.
+    other='node-name|log-format'
     [ "$(id -u)" -eq 0 ] || other="$other|manifests|root|socket|runtime-directory|driver-registry"
     "$binary" run --config /dev/null --print-config >"$work/defaults"
-    grep -vE "^($other)" "$work/config.yaml" | while IFS= read -r line; do
+    grep -vE "^($other):" "$work/config.yaml" | while IFS= read -r line; do
+        grep -q "^${line%%:*}:" "$work/defaults" || continue
         grep -qxF "$line" "$work/defaults" || fail "'$line' is not the default"
     done
 }

@@ -11,15 +11,8 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 
-fail() {
-    printf 'FAILED: %s\n' "$*" >&2
-    exit 1
-}
-
-skip() {
-    echo "SKIPPED: the driver was not tested with csi-sanity: $*."
-    exit 0
-}
+subject="the driver was not tested with csi-sanity"
+. "$top/tests/script.sh"
 
 [ $# -ge 1 ] || fail "usage: tests/sanity/run.sh DRIVER [DIRECTORY]"
 [ -x "$1" ] || fail "there is no program at $1"

@@ -1,20 +1,16 @@
 //! The driver, as the one who measures has it.
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    path::Path,
-    process::{self, ChildStdin, ChildStdout, Stdio},
-};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{self, ChildStdin, ChildStdout, Stdio};
 
 use anyhow::{Context, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::de::DeserializeOwned;
 
 use super::{Manner, Question, Staging, Tally};
-use crate::{
-    child::TooLong,
-    times::{Moment, PATIENCE},
-};
+use crate::child::TooLong;
+use crate::times::{Moment, PATIENCE};
 
 /// A driver that runs. It is killed when this goes, and what it has mounted stays.
 pub(crate) struct Driver {

@@ -6,25 +6,23 @@
 //!
 //! Its loop devices clear themselves with the last mount of them, so that they go with the namespace however this ends.
 
-use std::{
-    collections::HashSet,
-    fs,
-    io::{BufRead, BufReader},
-    path::{Path, PathBuf},
-    process::{self, ChildStderr, Stdio},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{self, ChildStderr, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, ensure};
-use tokio::{runtime::Runtime, task::JoinSet};
-use windlass_csi::{Driver, Limits, proto::csi};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+use windlass_csi::proto::csi;
+use windlass_csi::{Driver, Limits};
 
-use crate::{
-    child::TooLong,
-    system,
-    times::PATIENCE,
-    volumes::{Volumes, capability},
-};
+use crate::child::TooLong;
+use crate::system;
+use crate::times::PATIENCE;
+use crate::volumes::{Volumes, capability};
 
 /// What it is called.
 const NAME: &str = "loop.bench.example.com";

@@ -1,32 +1,27 @@
 //! The driver's services. Mounts are made where the call is read, for they take microseconds; an unmount waits for the
 //! kernel for longer than everything else takes, so many of them wait at a time.
 
-use std::{
-    fs,
-    os::unix::net,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Instant,
-};
+use std::fs;
+use std::os::unix::net;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::Context;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
-use tonic::{Request, Response, Status, async_trait, service::Routes, transport::Server};
-use windlass_csi::proto::{
-    csi::{
-        self,
-        node_server::{Node, NodeServer},
-        node_service_capability::{Rpc, Type, rpc},
-    },
-    registration::{
-        InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
-        registration_server::{Registration, RegistrationServer},
-    },
-};
+use tonic::service::Routes;
+use tonic::transport::Server;
+use tonic::{Request, Response, Status, async_trait};
+use windlass_csi::proto::csi::node_server::{Node, NodeServer};
+use windlass_csi::proto::csi::node_service_capability::{Rpc, Type, rpc};
+use windlass_csi::proto::csi::{self};
+use windlass_csi::proto::registration::registration_server::{Registration, RegistrationServer};
+use windlass_csi::proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
 
-use super::{Manner, NAME, Staging, state::State};
+use super::state::State;
+use super::{Manner, NAME, Staging};
 
 /// Unmounts at a time.
 const UNMOUNTS: usize = 64;

@@ -1,11 +1,9 @@
 //! What the driver knows: its mounts, and the calls so far.
 
-use std::{
-    collections::HashSet,
-    path::{Path, PathBuf},
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Instant,
-};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::{Question, Tally};
 use crate::times::milliseconds;

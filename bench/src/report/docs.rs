@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::{machine::Machine, table::Table};
+use super::machine::Machine;
+use super::table::Table;
 
 /// A part of a page, which stands between two lines that have its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! What was measured on, and with what.
 
-use std::{fs, process::Command};
+use std::fs;
+use std::process::Command;
 
 use serde::Serialize;
 

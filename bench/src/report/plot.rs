@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::{
-    results::{Metric, Results},
-    system::System,
-};
+use crate::results::{Metric, Results};
+use crate::system::System;
 
 /// Where it is, below the documentation.
 pub(super) const FILE: &str = "pictures/growth.svg";

@@ -2,11 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::{
-    goals::{Verdict, digits},
-    results::{Metric, Results, Spread},
-    system::System,
-};
+use crate::goals::{Verdict, digits};
+use crate::results::{Metric, Results, Spread};
+use crate::system::System;
 
 /// A heading and rows of as many cells.
 pub(super) struct Table {

@@ -5,13 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::{
-    child::Child,
-    driver::{Driver, Manner, Question, Real, UP},
-    namespace::Stage,
-    protocol::{Command, Figures},
-    times::{milliseconds, percentiles},
-};
+use crate::child::Child;
+use crate::driver::{Driver, Manner, Question, Real, UP};
+use crate::namespace::Stage;
+use crate::protocol::{Command, Figures};
+use crate::times::{milliseconds, percentiles};
 
 /// How long pods wait for a driver that is away: long enough to be tried, and to be left for later.
 const AWAY: Duration = Duration::from_secs(2);

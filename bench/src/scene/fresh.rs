@@ -3,19 +3,20 @@
 //! Each volume's directory is watched by inotify. Whoever measures reads the file when it is told of the new version, so its
 //! own work is part of the times.
 
-use std::{collections::HashMap, fs, path::PathBuf, time::Instant};
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::Context;
 use rustix::fs::inotify::WatchFlags;
 
-use crate::{
-    child::{Child, TooLong},
-    inotify::Directories,
-    pods,
-    protocol::{Changed, Command, Figures},
-    system::Places,
-    times::{PATIENCE, percentiles},
-};
+use crate::child::{Child, TooLong};
+use crate::inotify::Directories;
+use crate::pods;
+use crate::protocol::{Changed, Command, Figures};
+use crate::system::Places;
+use crate::times::{PATIENCE, percentiles};
 
 /// Where a pod shows it, below its volumes.
 fn shown(what: Changed) -> (&'static str, &'static str) {

@@ -1,19 +1,17 @@
 //! How soon a mount that was removed behind everybody's back is there again.
 
-use std::{
-    fs,
-    os::unix::fs::MetadataExt,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use rustix::{
-    event::{PollFd, PollFlags, Timespec},
-    mount::{UnmountFlags, unmount},
-};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::mount::{UnmountFlags, unmount};
 
-use crate::{protocol::Figures, system::Places, times::percentiles};
+use crate::protocol::Figures;
+use crate::system::Places;
+use crate::times::percentiles;
 
 /// Between one unmount and the next.
 const PAUSE: Duration = Duration::from_millis(100);

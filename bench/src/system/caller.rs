@@ -2,28 +2,24 @@
 //! nothing else. Directories are there before. As many calls are under way at a time as are fastest here, on one
 //! connection: sooner the driver cannot be done.
 
-use std::{
-    fs,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use tokio::{runtime::Runtime, task::JoinSet};
-use windlass_csi::{Driver, proto::csi, registration};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+use windlass_csi::proto::csi;
+use windlass_csi::{Driver, registration};
 
 use super::Places;
-use crate::{
-    pods,
-    process::Process,
-    protocol::{Answer, Command, Serves},
-    times::{self, Alone, PATIENCE, Stretch, percentiles},
-    volumes::{Volumes, capability},
-};
+use crate::pods;
+use crate::process::Process;
+use crate::protocol::{Answer, Command, Serves};
+use crate::times::{self, Alone, PATIENCE, Stretch, percentiles};
+use crate::volumes::{Volumes, capability};
 
 /// Numbers of volumes at a time to choose from.
 const AT_ONCE: [usize; 4] = [4, 16, 64, 256];

@@ -5,20 +5,20 @@
 mod running;
 mod watch;
 
-use std::{fs, io, path::PathBuf, time::Instant};
+use std::path::PathBuf;
+use std::time::Instant;
+use std::{fs, io};
 
 use anyhow::Context;
 use serde_json::Value;
 
 use super::Places;
-use crate::{
-    emptied::Emptied,
-    pods,
-    process::Process,
-    protocol::{Answer, Changed, Command, Figures, Serves},
-    times::{self, Alone, Stretch, milliseconds, percentiles},
-    volumes::Volumes,
-};
+use crate::emptied::Emptied;
+use crate::pods;
+use crate::process::Process;
+use crate::protocol::{Answer, Changed, Command, Figures, Serves};
+use crate::times::{self, Alone, Stretch, milliseconds, percentiles};
+use crate::volumes::Volumes;
 
 use self::running::Running;
 

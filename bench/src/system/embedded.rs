@@ -1,30 +1,25 @@
 //! windlass as a program has it that embeds the crate.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::Pod;
-use tokio::{runtime::Runtime, task::JoinSet};
-use windlass::{
-    Node,
-    ids::PodUid,
-    manifest::Object,
-    node::Change,
-    source::{Containers, Source},
-};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+use windlass::Node;
+use windlass::ids::PodUid;
+use windlass::manifest::Object;
+use windlass::node::Change;
+use windlass::source::{Containers, Source};
 
 use super::Places;
-use crate::{
-    emptied::Emptied,
-    pods,
-    process::Process,
-    protocol::{Answer, Changed, Command, Figures, Serves},
-    times::{self, Alone, Stretch, milliseconds, percentiles},
-    volumes::Volumes,
-};
+use crate::emptied::Emptied;
+use crate::pods;
+use crate::process::Process;
+use crate::protocol::{Answer, Changed, Command, Figures, Serves};
+use crate::times::{self, Alone, Stretch, milliseconds, percentiles};
+use crate::volumes::Volumes;
 
 /// Where its pods come from.
 const SOURCE: &str = "bench";

@@ -5,21 +5,17 @@
 
 mod bare;
 
-use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    time::{Duration, Instant},
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use rustix::fs::Mode;
 
 use super::Places;
-use crate::{
-    pods,
-    process::Process,
-    protocol::{Answer, Command, Serves},
-    times::{Alone, Stretch, percentiles},
-};
+use crate::pods;
+use crate::process::Process;
+use crate::protocol::{Answer, Command, Serves};
+use crate::times::{Alone, Stretch, percentiles};
 
 /// Numbers of threads to choose from.
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];

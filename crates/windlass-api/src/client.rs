@@ -25,26 +25,20 @@
 //! # }
 //! ```
 
-use std::{
-    io,
-    marker::PhantomData,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::io;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty};
-use hyper::{
-    Method, Request, Response, StatusCode,
-    body::{Bytes, Incoming},
-    client::conn::http1,
-    header,
-};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
-use serde::{Deserialize, de::DeserializeOwned};
-use tokio::{
-    net::UnixStream,
-    time::{Instant, sleep, timeout},
-};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::view::WatchEvent;
 

@@ -15,7 +15,7 @@ pub mod client;
 pub mod server;
 
 #[cfg(test)]
-mod openapi;
+mod tests;
 
 /// Where the resources are.
 pub const BASE: &str = "/apis/windlass/v1alpha1";

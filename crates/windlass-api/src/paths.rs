@@ -41,6 +41,11 @@ pub fn claim(namespace: &str, name: &str) -> String {
     format!("{}/{}", list(Some(namespace), "claims"), segment(name))
 }
 
+/// The path by which what failed for a claim is tried at once.
+pub fn retry_claim(namespace: &str, name: &str) -> String {
+    format!("{}/retry", claim(namespace, name))
+}
+
 /// The path of what a pod's containers are to be given.
 pub fn containers(namespace: &str, name: &str) -> String {
     format!("{}/containers", pod(namespace, name))

@@ -6,8 +6,6 @@
 mod backend;
 mod caller;
 mod connections;
-#[cfg(test)]
-mod document;
 mod endpoint;
 mod journal;
 mod places;
@@ -16,6 +14,8 @@ mod routes;
 mod seen;
 mod socket;
 mod stall;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 pub use backend::{Backend, Changes, Pods, Readiness, Touched};

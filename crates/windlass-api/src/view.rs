@@ -37,6 +37,12 @@ pub struct Object<S> {
     pub status: S,
 }
 
+impl<S> AsRef<Metadata> for Object<S> {
+    fn as_ref(&self) -> &Metadata {
+        &self.metadata
+    }
+}
+
 /// What an object is called.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -261,7 +267,7 @@ pub struct MountStatus {
     #[cfg_attr(test, schemars(extend("enum" = ["Filesystem", "Block"])))]
     pub mode: Option<String>,
     /// How it stands: a code of `docs/reasons.md`.
-    #[cfg_attr(test, schemars(with = "crate::openapi::Code"))]
+    #[cfg_attr(test, schemars(with = "crate::tests::openapi::Code"))]
     pub state: String,
     /// Since when.
     pub since: Timestamp,
@@ -284,7 +290,7 @@ pub struct MountStatus {
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
     /// A code of `docs/reasons.md`.
-    #[cfg_attr(test, schemars(with = "crate::openapi::Code"))]
+    #[cfg_attr(test, schemars(with = "crate::tests::openapi::Code"))]
     pub code: String,
     /// How much it needs somebody's attention.
     pub urgency: Urgency,
@@ -537,7 +543,7 @@ impl fmt::Display for Problem {
 pub enum Severity {
     /// It is not in force; what was before stays.
     Error,
-    /// It is in force, and an API server would not have taken it.
+    /// Nothing is out of force because of it: an API server would not have taken it, or it is not read.
     Warning,
     /// Something on disk that is not windlass's, and is left alone.
     NotOurs,

@@ -1,20 +1,16 @@
 //! The client asks the server, with a node behind it that is nothing but a list of pods: the library needs no other.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::{broadcast, watch};
-use windlass_api::{
-    client::Client,
-    paths,
-    server::{self, Backend, Changes, Journal, Limits, Pods, Readiness, Touched},
-    view::{
-        Claim, ClaimDeletion, Containers, Driver, Event, List, Metadata, Node, Object, Operation, Pod, PodPhase,
-        PodStatistics, PodStatus, Retry, RetryStatus, Status, Volume, WatchKind,
-    },
+use windlass_api::client::Client;
+use windlass_api::paths;
+use windlass_api::server::{self, Backend, Changes, Journal, Limits, Pods, Readiness, Touched};
+use windlass_api::view::{
+    Claim, ClaimDeletion, Containers, Driver, Event, List, Metadata, Node, Object, Operation, Pod, PodPhase,
+    PodStatistics, PodStatus, Retry, RetryStatus, Status, Volume, WatchKind,
 };
 
 /// A node that has pods and no volumes.
@@ -111,6 +107,10 @@ impl Backend for Fake {
     async fn retry(&self, pod: Option<&Pod>, _: Option<&str>) -> Result<Retry, Status> {
         let metadata = pod.map(|it| it.metadata.clone()).unwrap_or_default();
         Ok(Object::new(metadata, RetryStatus { retried: Vec::new() }))
+    }
+
+    async fn retry_claim(&self, claim: &Claim) -> Result<Retry, Status> {
+        Ok(Object::new(claim.metadata.clone(), RetryStatus { retried: Vec::new() }))
     }
 
     async fn readiness(&self) -> Result<Readiness, Status> {

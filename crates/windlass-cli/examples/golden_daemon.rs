@@ -8,11 +8,9 @@ mod manifests;
 #[path = "../../windlass/examples/golden_agent/protocol.rs"]
 mod protocol;
 
-use std::{
-    error::Error,
-    io::{self, BufRead, Write},
-    path::PathBuf,
-};
+use std::error::Error;
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
 
 use clap::Parser;
 

@@ -1,11 +1,10 @@
 //! What can be typed. Help, completions and manual pages are made from this.
 
-use std::{ffi::OsStr, path::PathBuf};
+use std::ffi::OsStr;
+use std::path::PathBuf;
 
-use clap::{
-    Args, Parser, Subcommand, ValueEnum,
-    builder::{EnumValueParser, PossibleValue, TypedValueParser},
-};
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::daemon::config::Settings;
 
@@ -388,8 +387,8 @@ pub(crate) struct DeletePod {
 
 #[derive(Args, Debug)]
 pub(crate) struct Retry {
-    /// The pods, or volumes of pods by the pod's names for them
-    #[arg(value_name = "POD[/VOLUME]", required_unless_present = "all", conflicts_with = "all", value_parser = name)]
+    /// The pods, volumes of pods by the pod's names for them, or claims as in claim/data or claim/NAMESPACE/NAME
+    #[arg(value_name = "POD[/VOLUME]|claim/NAME", required_unless_present = "all", conflicts_with = "all", value_parser = name)]
     pub(crate) pods: Vec<String>,
 
     /// Everything of all namespaces, volumes without pods and claims too

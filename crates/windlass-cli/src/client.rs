@@ -1,17 +1,16 @@
 //! Where the daemon is that is asked, and what may help if it does not answer. The asking is [`windlass_api::client`]'s.
 
-use std::{
-    env, io,
-    os::unix::fs::FileTypeExt,
-    path::{Path, PathBuf},
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::{env, io};
+
+pub(crate) use windlass_api::client::{Client, DEADLINE, Error};
+pub(crate) use windlass_api::paths::{
+    claim, containers, list, node, orphans, pod, pod_by_uid, retry, retry_claim, statistics,
 };
 
-pub(crate) use windlass_api::{
-    client::{Client, DEADLINE, Error},
-    paths::{claim, containers, list, node, orphans, pod, pod_by_uid, retry, statistics},
-};
-
-use crate::{daemon::config::Settings, paths::Paths};
+use crate::daemon::config::Settings;
+use crate::paths::Paths;
 
 /// The daemon at this socket; without one the user's own if it is there, else the system's. Each is where its
 /// configuration file says.

@@ -8,34 +8,29 @@ mod namespace;
 mod once;
 mod service;
 
-use std::{
-    fs, panic,
-    path::PathBuf,
-    process::ExitCode,
-    sync::Arc,
-    thread::{self, JoinHandle},
-};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::{fs, panic};
 
 use anyhow::Context;
 use config::{Config, Settings, Tokens};
 use sd_notify::NotifyState;
-use tokio::{
-    net::TcpListener,
-    signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
-};
-use windlass::{
-    Node,
-    backend::{About, NodeBackend, Recorder},
-    metrics::Metrics,
-    node::{Builder, DriverSettings, Limits, Observer},
-    source::directory::{self, Directory},
-    token::{LocalIssuer, Program},
-};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use windlass::Node;
+use windlass::backend::{About, NodeBackend, Recorder};
+use windlass::metrics::Metrics;
+use windlass::node::{Builder, DriverSettings, Limits, Observer};
+use windlass::source::directory::{self, Directory};
+use windlass::token::{LocalIssuer, Program};
 use windlass_api::server;
 use windlass_linux::table;
 
-use crate::{output, paths::Paths};
+use crate::output;
+use crate::paths::Paths;
 
 /// Runs the daemon until it is told to end.
 pub(crate) fn run(settings: Box<Settings>, socket: Option<PathBuf>) -> anyhow::Result<ExitCode> {
@@ -43,7 +38,7 @@ pub(crate) fn run(settings: Box<Settings>, socket: Option<PathBuf>) -> anyhow::R
     let print = settings.print_config;
     let config = Settings { socket, ..*settings }.with_file(&paths)?.mean(&paths)?;
     if print {
-        output::data(&output::yaml(&config.to_settings())?)?;
+        output::data(&config.to_settings().to_yaml()?)?;
         return Ok(ExitCode::SUCCESS);
     }
     log::begin(&config)?;
@@ -62,7 +57,7 @@ pub(crate) fn run(settings: Box<Settings>, socket: Option<PathBuf>) -> anyhow::R
 }
 
 /// Manifests that are being read.
-type Reading = JoinHandle<Result<directory::Found, directory::Error>>;
+type Reading = JoinHandle<Result<directory::ReadDirectory, directory::Error>>;
 
 /// What a thread came to.
 fn joined<T>(thread: JoinHandle<T>) -> T {

@@ -1,6 +1,7 @@
 //! How the program ends: one meaning for each exit status, whatever the verb.
 
-use std::{io, process::ExitCode};
+use std::io;
+use std::process::ExitCode;
 
 use crate::{client, output};
 

@@ -1,6 +1,7 @@
 //! Where things are when nobody says where: the system's directories for root, the user's own for everybody else.
 
-use std::{env, path::PathBuf};
+use std::env;
+use std::path::PathBuf;
 
 /// The directories of one installation.
 pub(crate) struct Paths {

@@ -1,6 +1,8 @@
 //! `windlass validate` as people and scripts use it: what it prints where, and how it ends.
 
-use std::{fs, path::Path, process::Output};
+use std::fs;
+use std::path::Path;
+use std::process::Output;
 
 fn validate(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = windlass_testing::process::program(env!("CARGO_BIN_EXE_windlass"));

@@ -14,20 +14,19 @@ mod model;
 #[path = "../tests/histories/moves.rs"]
 mod moves;
 
-use proptest::{
-    strategy::{Strategy, ValueTree},
-    test_runner::TestRunner,
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use std::sync::Arc;
+use std::time::Instant;
+use windlass_core::event::Containers;
+use windlass_core::expand::Size;
+use windlass_core::ids::{DriverName, PluginName, PodUid, SourceName, Time, Version, VolumeId};
+use windlass_core::label::Wish;
+use windlass_core::operation::{Action, Done, Operation, Outcome, Proof};
+use windlass_core::spec::{
+    Access, Capabilities, Identity, Mode, Phase, Pod, PodVolume, Sharing, Use, VolumeSpec, Want,
 };
-use std::{sync::Arc, time::Instant};
-use windlass_core::{
-    Config, Engine, Event,
-    event::Containers,
-    expand::Size,
-    ids::{DriverName, PluginName, PodUid, SourceName, Time, Version, VolumeId},
-    label::Wish,
-    operation::{Action, Done, Operation, Outcome, Proof},
-    spec::{Access, Capabilities, Identity, Mode, Phase, Pod, PodVolume, Sharing, Use, VolumeSpec, Want},
-};
+use windlass_core::{Config, Engine, Event};
 
 const PRESENT: [usize; 3] = [10, 1_000, 100_000];
 const BATCH: usize = 1000;

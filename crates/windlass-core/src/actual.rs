@@ -1,17 +1,16 @@
 //! What this node holds: volumes, whether each is attached and staged, and the pods it is published to.
 
-use crate::{
-    backoff::Backoff,
-    desired::{Pod, Used},
-    ids::{OperationId, Time, VolumeId},
-    operation::{OperationKind, Proof},
-    reason::Code,
-    spec::{Access, VolumeSpec},
-    step::Step,
-    table::{Key, Named},
-    tally::Share,
-};
-use alloc::{boxed::Box, sync::Arc};
+use crate::backoff::Backoff;
+use crate::desired::{Pod, Used};
+use crate::ids::{OperationId, Time, VolumeId};
+use crate::operation::{OperationKind, Proof};
+use crate::reason::Code;
+use crate::spec::{Access, VolumeSpec};
+use crate::step::Step;
+use crate::table::{Key, Named};
+use crate::tally::Share;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 use smallvec::SmallVec;
 
 pub(crate) type PodKey = Key<Pod>;

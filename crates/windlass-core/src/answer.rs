@@ -1,11 +1,10 @@
 //! The questions of the kubelet's volume manager (E-§1), answered from the state as it is now.
 
-use crate::{
-    ids::{InnerName, OuterName, VolumeId},
-    operation::Proof,
-    spec::{Access, Mode},
-};
-use alloc::{sync::Arc, vec::Vec};
+use crate::ids::{InnerName, OuterName, VolumeId};
+use crate::operation::Proof;
+use crate::spec::{Access, Mode};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 
 /// How a pod's volumes stand.

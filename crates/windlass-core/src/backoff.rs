@@ -1,9 +1,7 @@
 //! When a failed operation is tried again: 500 ms, doubling, at most 2 min 2 s (E-6e, E-329).
 
-use crate::{
-    ids::Time,
-    operation::{OperationKind, Trouble},
-};
+use crate::ids::Time;
+use crate::operation::{OperationKind, Trouble};
 use core::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(500);

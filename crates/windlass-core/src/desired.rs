@@ -1,14 +1,13 @@
 //! What pods want: each pod as its source gave it, and whether one of its mounts is wanted, not wanted, or not known to be either.
 
-use crate::{
-    actual::{Mount, VolumeKey},
-    ids::{OuterName, PodUid, SourceName, Time, Version},
-    label,
-    reason::{Code, Reason},
-    spec::{Access, Life, Phase},
-    world::World,
-};
-use alloc::{boxed::Box, sync::Arc};
+use crate::actual::{Mount, VolumeKey};
+use crate::ids::{OuterName, PodUid, SourceName, Time, Version};
+use crate::label;
+use crate::reason::{Code, Reason};
+use crate::spec::{Access, Life, Phase};
+use crate::world::World;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 use smallvec::SmallVec;
 
 /// A pod that a source has, or that was found on disk.

@@ -1,24 +1,20 @@
 //! The engine: facts in, operations out. It only dispatches; what each fact means stands in the module of its subject.
 
-use crate::{
-    actual::{PodKey, Running, Standing, Turn, Volume, VolumeKey},
-    event::{Event, Wait},
-    explain,
-    ids::{BootId, ObjectName, OperationId, PodUid, SourceName, Time, WaiterId},
-    notice::Notice,
-    oddity::{Oddities, Oddity},
-    operation::{Action, Earlier, Operation},
-    plan::{Plan, Rest, plan},
-    table::Table,
-    tally::Tally,
-    titles::Titles,
-    world::{Source, Start, World},
-};
-use alloc::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    string::String,
-    vec::Vec,
-};
+use crate::actual::{PodKey, Running, Standing, Turn, Volume, VolumeKey};
+use crate::event::{Event, Wait};
+use crate::explain;
+use crate::ids::{BootId, ObjectName, OperationId, PodUid, SourceName, Time, WaiterId};
+use crate::notice::Notice;
+use crate::oddity::{Oddities, Oddity};
+use crate::operation::{Action, Earlier, Operation};
+use crate::plan::{Plan, Rest, plan};
+use crate::table::Table;
+use crate::tally::Tally;
+use crate::titles::Titles;
+use crate::world::{Source, Start, World};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 /// What an engine is told once.
@@ -276,7 +272,7 @@ impl Engine {
             while let Some(&volume) = self.touched.range(from..).next() {
                 self.touched.remove(&volume);
                 from = volume.next();
-                // It may have gone since it was touched, and another may have taken its place, whom a look does not hurt.
+                // The volume may have gone since it was touched. To plan another that has its key by now does no harm.
                 if self.volumes.contains(volume) {
                     self.replan_volume(volume);
                 }

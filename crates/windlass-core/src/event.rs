@@ -1,14 +1,12 @@
 //! Every fact that can reach the engine from outside. What is not here, the engine does not know.
 
-use crate::{
-    ids::{
-        BootId, DriverName, InnerName, ObjectName, OperationId, PluginName, PodUid, SourceName, Time, Version,
-        VolumeId, WaiterId,
-    },
-    operation::{Outcome, Proof},
-    reason::Code,
-    spec::{Mode, Pod, VolumeSpec},
+use crate::ids::{
+    BootId, DriverName, InnerName, ObjectName, OperationId, PluginName, PodUid, SourceName, Time, Version, VolumeId,
+    WaiterId,
 };
+use crate::operation::{Outcome, Proof};
+use crate::reason::Code;
+use crate::spec::{Mode, Pod, VolumeSpec};
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -107,7 +105,7 @@ pub enum Event {
     /// What is mounted at a place now, read when this event is made: something changed there behind our back or by our hand.
     MountSeen {
         /// The place.
-        place: Place,
+        place: MountPlace,
         /// What is mounted there; nothing if `None`.
         proof: Option<Proof>,
     },
@@ -187,7 +185,7 @@ pub enum Event {
 
     /// Somebody wants to know when a pod's volumes are there, or gone.
     WaitStarted(Wait),
-    /// That somebody does not want to know any more.
+    /// Whoever began this wait does not want to know any more.
     WaitCancelled(WaiterId),
 
     /// Nothing but time passed. Sent when [`Engine::deadline`](crate::Engine::deadline) is reached.
@@ -239,7 +237,7 @@ pub enum Attachment {
 /// Where a mount is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum Place {
+pub enum MountPlace {
     /// The volume's own place on this node.
     Stage(VolumeId),
     /// The volume's place in a pod.

@@ -1,24 +1,20 @@
 //! Turns what planning waits for into reasons for people (I-7).
 
-use crate::{
-    actual::{Mount, Standing, Turn, Volume, VolumeKey},
-    backoff::Backoff,
-    desired::{Held, Ignorance},
-    event::Attachment,
-    ids::OperationId,
-    operation::{Cause, OperationKind, Trouble},
-    plan::{Status, Wait},
-    reason::{Code, Reason, WaitsOn},
-    spec::Life,
-    step::Doubt,
-    table::Table,
-    world::World,
-};
-use alloc::{
-    format,
-    string::{String, ToString},
-    vec::Vec,
-};
+use crate::actual::{Mount, Standing, Turn, Volume, VolumeKey};
+use crate::backoff::Backoff;
+use crate::desired::{Held, Ignorance};
+use crate::event::Attachment;
+use crate::ids::OperationId;
+use crate::operation::{Cause, OperationKind, Trouble};
+use crate::plan::{Status, Wait};
+use crate::reason::{Code, Reason, WaitsOn};
+use crate::spec::Life;
+use crate::step::Doubt;
+use crate::table::Table;
+use crate::world::World;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 /// How something stands that planning found settled, or waiting.
 pub(crate) fn code(status: Status, here: bool, world: &World) -> Code {

@@ -1,16 +1,15 @@
 //! Facts about the surroundings: drivers, objects, the attacher, the report, the mount table.
 
-use crate::{
-    engine::Engine,
-    event::{Attachment, Place},
-    ids::{DriverName, ObjectName, PodUid, VolumeId},
-    notice::Notice,
-    oddity::Oddity,
-    operation::Proof,
-    step::{Doubt, Step},
-    world::Attached,
-};
-use alloc::{format, vec::Vec};
+use crate::engine::Engine;
+use crate::event::{Attachment, MountPlace};
+use crate::ids::{DriverName, ObjectName, PodUid, VolumeId};
+use crate::notice::Notice;
+use crate::oddity::Oddity;
+use crate::operation::Proof;
+use crate::step::{Doubt, Step};
+use crate::world::Attached;
+use alloc::format;
+use alloc::vec::Vec;
 use core::mem;
 
 impl Engine {
@@ -45,7 +44,7 @@ impl Engine {
     }
 
     pub(crate) fn retry_wanted(&mut self, volume: &VolumeId, pod: Option<&PodUid>) {
-        // It may have gone meanwhile, with all that failed of it.
+        // The volume may have gone meanwhile, and with it all that failed of it.
         let Some(key) = self.volumes.find(volume.as_str()) else { return };
         match pod {
             None => self.clear_backoffs(key),
@@ -109,10 +108,10 @@ impl Engine {
         }
     }
 
-    pub(crate) fn mount_seen(&mut self, place: &Place, proof: Option<Proof>) {
+    pub(crate) fn mount_seen(&mut self, place: &MountPlace, proof: Option<Proof>) {
         let (volume, pod) = match place {
-            Place::Stage(volume) => (volume, None),
-            Place::Publish(volume, pod) => (volume, Some(pod)),
+            MountPlace::Stage(volume) => (volume, None),
+            MountPlace::Publish(volume, pod) => (volume, Some(pod)),
         };
         let Some(key) = self.volumes.find(volume.as_str()) else {
             return self.unknown_place(place, proof);
@@ -135,7 +134,7 @@ impl Engine {
     }
 
     /// Something appeared where nothing of ours is: it is not ours, and is left alone.
-    fn unknown_place(&mut self, place: &Place, proof: Option<Proof>) {
+    fn unknown_place(&mut self, place: &MountPlace, proof: Option<Proof>) {
         if let Some(proof) = proof {
             self.odd(Oddity::UnknownPlace, format!("{proof:?} is mounted at {place:?}, which is not ours"));
         }

@@ -122,7 +122,7 @@ pub enum How {
 pub enum Survives {
     /// The end of the process.
     Crash,
-    /// The same; and after the end of the machine it is as it was before, or whole. For what takes the place of a record that
+    /// The end of the process; and after the end of the machine it is as it was before, or whole. For what takes the place of a record that
     /// had to outlive the machine, and alone tells that something may be there: torn it would tell nothing.
     CrashWhole,
     /// The end of the machine.
@@ -364,7 +364,9 @@ impl Flight {
 mod tests {
     use super::*;
     use crate::spec::Access;
-    use alloc::{format, string::String, vec::Vec};
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
 
     fn publish(after: Earlier) -> Action {
         Action::Publish { pod: "p".into(), after, access: Access::ReadWrite, revision: 1, label: None }

@@ -4,18 +4,18 @@
 //! A source can look shorter than it is, and at the start nobody knows how long it was: what was found on disk and is named by
 //! none is no wish to take it away. While a process runs, sources say themselves of which pods they cannot tell.
 
-use crate::{
-    actual::PodKey,
-    desired::Held,
-    engine::{Engine, Timer},
-    event::{Containers, Hold},
-    ids::{PodUid, SourceName, Time},
-    notice::Notice,
-    oddity::Oddity,
-    reason::Code,
-    spec::Life,
-};
-use alloc::{boxed::Box, format, vec::Vec};
+use crate::actual::PodKey;
+use crate::desired::Held;
+use crate::engine::{Engine, Timer};
+use crate::event::{Containers, Hold};
+use crate::ids::{PodUid, SourceName, Time};
+use crate::notice::Notice;
+use crate::oddity::Oddity;
+use crate::reason::Code;
+use crate::spec::Life;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
 
 impl Engine {
     pub(crate) fn pod_held(&mut self, uid: &PodUid, hold: Hold) {

@@ -4,7 +4,9 @@
 //! decided here; the crates that touch paths check that.
 
 use alloc::sync::Arc;
-use core::{fmt, ops::Add, time::Duration};
+use core::fmt;
+use core::ops::Add;
+use core::time::Duration;
 
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident) => {

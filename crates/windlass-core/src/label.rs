@@ -2,7 +2,8 @@
 //!
 //! Translating container options into labels needs the system's defaults and happens outside; the rules stand here.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// The label that one pod's use of a volume asks for. The default asks for none, which is right where SELinux is off.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

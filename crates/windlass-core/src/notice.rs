@@ -1,11 +1,9 @@
 //! What the engine tells without being asked, for whoever waits, reports or logs.
 
-use crate::{
-    answer::WaitError,
-    ids::{PodUid, Time, VolumeId, WaiterId},
-    operation::Trouble,
-    reason::Code,
-};
+use crate::answer::WaitError;
+use crate::ids::{PodUid, Time, VolumeId, WaiterId};
+use crate::operation::Trouble;
+use crate::reason::Code;
 
 /// Something that others may want to know. Take them with [`Engine::next_notice`](crate::Engine::next_notice) after each event.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,15 +53,15 @@ pub enum Notice {
 /// How growing a volume ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It has this size now.
+    /// The volume has this size now.
     Grown {
         /// The size.
         size_bytes: u64,
     },
-    /// It failed and is tried again.
+    /// Growing failed and is tried again.
     Failed(Trouble),
-    /// It can never have this size; not tried again until another size is wanted.
+    /// The volume can never have this size; not tried again until another size is wanted.
     Infeasible(Trouble),
-    /// It cannot grow while it is in use; not tried again while it is here.
+    /// The volume cannot grow while it is in use; not tried again while it is here.
     InUse(Trouble),
 }

@@ -1,6 +1,7 @@
 //! Events that make no sense: each is counted and explained, none is a panic, none loses state.
 
-use alloc::{collections::VecDeque, string::String};
+use alloc::collections::VecDeque;
+use alloc::string::String;
 
 macro_rules! oddities {
     ($($(#[$doc:meta])* $name:ident,)*) => {

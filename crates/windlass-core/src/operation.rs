@@ -12,11 +12,9 @@
 //! 4. A mount counts as done only if it is seen in the mount table; a driver's word is not enough.
 //! 5. What is [seen](crate::Event::MountSeen) at a place while an operation runs there is told after the operation's end.
 
-use crate::{
-    ids::{ObjectName, OperationId, PodUid, Time, VolumeId},
-    reason::Code,
-    spec::{Access, VolumeSpec},
-};
+use crate::ids::{ObjectName, OperationId, PodUid, Time, VolumeId};
+use crate::reason::Code;
+use crate::spec::{Access, VolumeSpec};
 use alloc::sync::Arc;
 use core::fmt;
 

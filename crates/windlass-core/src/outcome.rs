@@ -1,16 +1,16 @@
 //! What the end of an operation means for the volume it was about (E-§3.4, E-§6).
 
-use crate::{
-    actual::{Growth, PodKey, Published, Running, VolumeKey},
-    backoff::Backoff,
-    engine::Engine,
-    ids::OperationId,
-    notice::{Notice, Verdict},
-    oddity::Oddity,
-    operation::{Cause, Done, OperationKind, Outcome, Proof, Trouble},
-    step::Step,
-};
-use alloc::{boxed::Box, format, sync::Arc};
+use crate::actual::{Growth, PodKey, Published, Running, VolumeKey};
+use crate::backoff::Backoff;
+use crate::engine::Engine;
+use crate::ids::OperationId;
+use crate::notice::{Notice, Verdict};
+use crate::oddity::Oddity;
+use crate::operation::{Cause, Done, OperationKind, Outcome, Proof, Trouble};
+use crate::step::Step;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::sync::Arc;
 use core::mem;
 
 impl Engine {

@@ -4,20 +4,19 @@
 //! publish for those that do; grow it; unstage; detach. Planning changes nothing and looks at one volume and the facts
 //! around it, so planning a volume that nothing happened to gives what it gave before.
 
-use crate::{
-    actual::{Mount, PodKey, Volume, VolumeKey},
-    backoff::Backoff,
-    desired::{Ignorance, Wanting, wanting},
-    event::Attachment,
-    ids::{OperationId, Time},
-    label,
-    operation::{Action, OperationKind},
-    spec::{Attach, Concurrency, Life, Phase, Refresh, Sharing, VolumeSpec},
-    step::Step,
-    table::Table,
-    world::World,
-};
-use alloc::{sync::Arc, vec::Vec};
+use crate::actual::{Mount, PodKey, Volume, VolumeKey};
+use crate::backoff::Backoff;
+use crate::desired::{Ignorance, Wanting, wanting};
+use crate::event::Attachment;
+use crate::ids::{OperationId, Time};
+use crate::label;
+use crate::operation::{Action, OperationKind};
+use crate::spec::{Attach, Concurrency, Life, Phase, Refresh, Sharing, VolumeSpec};
+use crate::step::Step;
+use crate::table::Table;
+use crate::world::World;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// A mount is not refreshed more often than this for its period's sake: a period of nothing would never rest.
@@ -388,13 +387,13 @@ impl<'a> Planner<'a> {
         exclusive || self.may_be_labelled_otherwise(index)
     }
 
-    /// The pod that has a volume which only one may have (E-122). Of two that may have it, the first goes on.
+    /// The pod that has a volume which only one may have (E-122). Where that is doubtful of two, the first goes on.
     fn other_holder(&self, index: usize) -> Option<PodKey> {
         let mounts = &self.volume.mounts;
         let mine = mounts[index].step.may_be_here();
-        let goes_first = |it: &usize| *it != index && (!mine || *it < index);
-        let mut others = (0..mounts.len()).filter(goes_first);
-        others.find(|&it| mounts[it].step.may_be_here()).map(|it| mounts[it].pod)
+        let goes_first = |it: &usize| !mine || *it < index || !matches!(mounts[*it].step, Step::Uncertain(_));
+        let mut others = (0..mounts.len()).filter(|it| *it != index && mounts[*it].step.may_be_here());
+        others.find(goes_first).map(|it| mounts[it].pod)
     }
 
     /// Another volume that the same pod may have at this volume's place (E-417). Of two, the first goes on.

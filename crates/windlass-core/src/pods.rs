@@ -1,21 +1,24 @@
 //! Pods coming, changing and going, and the sources they come from.
 
-use crate::{
-    actual::{Growth, Mount, PodKey, Volume, VolumeKey},
-    desired::{NamedVolume, Pod, Used},
-    engine::Engine,
-    event::Containers,
-    ids::{OuterName, PodUid, SourceName, Version},
-    notice::Notice,
-    oddity::Oddity,
-    plan::{same_place, same_place_as},
-    reason::{Code, Reason, WaitsOn},
-    snapshot::SourceState,
-    spec::{self, Access, Identity, Life, Mode, PodVolume, VolumeSpec, Want},
-    step::{Doubt, Step},
-};
-use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
-use core::{mem, time::Duration};
+use crate::actual::{Growth, Mount, PodKey, Volume, VolumeKey};
+use crate::desired::{NamedVolume, Pod, Used};
+use crate::engine::Engine;
+use crate::event::Containers;
+use crate::ids::{OuterName, PodUid, SourceName, Version};
+use crate::notice::Notice;
+use crate::oddity::Oddity;
+use crate::plan::{same_place, same_place_as};
+use crate::reason::{Code, Reason, WaitsOn};
+use crate::snapshot::SourceState;
+use crate::spec::{self, Access, Identity, Life, Mode, PodVolume, VolumeSpec, Want};
+use crate::step::{Doubt, Step};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::mem;
+use core::time::Duration;
 
 impl Engine {
     pub(crate) fn pod_applied(&mut self, given: spec::Pod) {
@@ -187,6 +190,7 @@ impl Engine {
             let earlier = before.iter().find(|it| it.name == name);
             named.push(self.resolved(pod, name, want, earlier, &mut used));
         }
+        self.tally.exchange_names(&before, &named);
         self.world.pods[pod].volumes = named.into();
         for volume in self.world.pods[pod].mounts.clone() {
             let now = used.iter().position(|(it, _)| *it == volume).map(|it| used.swap_remove(it).1);
@@ -209,7 +213,9 @@ impl Engine {
     fn drop_names(&mut self, pod: PodKey, which: impl Fn(&NamedVolume) -> bool) {
         let names = &mut self.world.pods[pod].volumes;
         if names.iter().any(&which) {
-            *names = mem::take(names).into_iter().filter(|it| !which(it)).collect();
+            let (dropped, kept): (Vec<_>, Vec<_>) = mem::take(names).into_iter().partition(which);
+            *names = kept.into();
+            self.tally.exchange_names(&dropped, &[]);
         }
     }
 
@@ -447,6 +453,7 @@ impl Engine {
         let pod = &self.world.pods[key];
         if pod.life == Life::Gone && pod.mounts.is_empty() && self.world.start.disk_read {
             let pod = self.world.remove_pod(key);
+            self.tally.exchange_names(&pod.volumes, &[]);
             if !self.waits.is_empty() {
                 self.touched_pods.push(pod.uid.clone());
             }

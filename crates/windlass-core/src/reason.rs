@@ -298,7 +298,7 @@ codes! {
     /// A driver did not delete a volume.
     DeletionFailed = "The driver did not delete the volume of a claim that is gone; it is asked again later.", "Act on the message; it is tried again by itself, and at once when the driver registers anew.";
     /// A volume of before is nobody's.
-    VolumeKept = "The volume was made for a claim that is not there, and is kept.", "Put the claim back to use the volume; to let go of it: windlass delete claim NAMESPACE/NAME.";
+    VolumeKept = "The volume was made for a claim that is not there, and is kept.", "Put the claim back to use the volume; the message says how to let go of it.";
     /// A driver is asked for more.
     Resizing = "The driver is asked to make the claim's volume larger.", "Wait; see the driver's log if it takes long.";
     /// A driver gave no more.

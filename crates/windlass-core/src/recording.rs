@@ -5,14 +5,13 @@
 //! drives an engine makes the entries; how they are kept is theirs to say. There is no secret in them (I-12), because an
 //! engine knows none. They mean something to the version that wrote them alone.
 
-use crate::{
-    engine::{Config, Engine},
-    event::Event,
-    ids::Time,
-    notice::Notice,
-    operation::Operation,
-};
-use alloc::{boxed::Box, vec::Vec};
+use crate::engine::{Config, Engine};
+use crate::event::Event;
+use crate::ids::Time;
+use crate::notice::Notice;
+use crate::operation::Operation;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::iter;
 
 /// One entry of a recording, in the order in which things happened.

@@ -4,18 +4,19 @@
 //! proof for this boot and the mount is there; everything else is uncertain, which means that it is made again if it is
 //! wanted and taken away if it is known not to be (I-4, I-11).
 
-use crate::{
-    actual::{PodKey, Published, Volume, VolumeKey},
-    engine::Engine,
-    event::{Found, Record},
-    ids::{InnerName, PluginName, PodUid, VolumeId},
-    oddity::Oddity,
-    operation::Proof,
-    plan::same_place,
-    spec::{Capabilities, Identity, Life, Mode, Sharing, VolumeSpec},
-    step::{Doubt, Step},
-};
-use alloc::{format, string::String, sync::Arc, vec::Vec};
+use crate::actual::{PodKey, Published, Volume, VolumeKey};
+use crate::engine::Engine;
+use crate::event::{Found, Record};
+use crate::ids::{InnerName, PluginName, PodUid, VolumeId};
+use crate::oddity::Oddity;
+use crate::operation::Proof;
+use crate::plan::same_place;
+use crate::spec::{Capabilities, Identity, Life, Mode, Sharing, VolumeSpec};
+use crate::step::{Doubt, Step};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 impl Engine {
     pub(crate) fn found_attached(&mut self, spec: &Arc<VolumeSpec>, device: Option<Arc<str>>) {

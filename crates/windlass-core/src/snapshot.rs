@@ -1,14 +1,13 @@
 //! A read-only view of everything the engine knows, for people, tests and checks.
 
-use crate::{
-    ids::{DriverName, InnerName, OperationId, OuterName, PluginName, PodUid, SourceName, Time, VolumeId},
-    oddity::Oddity,
-    operation::OperationKind,
-    reason::{Code, Reason},
-    spec::{Life, Mode},
-    step::Doubt,
-};
-use alloc::{sync::Arc, vec::Vec};
+use crate::ids::{DriverName, InnerName, OperationId, OuterName, PluginName, PodUid, SourceName, Time, VolumeId};
+use crate::oddity::Oddity;
+use crate::operation::OperationKind;
+use crate::reason::{Code, Reason};
+use crate::spec::{Life, Mode};
+use crate::step::Doubt;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// Everything, at one moment. Lists are sorted by name.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,12 +1,11 @@
 //! A volume as the engine sees it: what it is called and what its plugin can do, nothing about how.
 
-use crate::{
-    expand,
-    ids::{DriverName, InnerName, ObjectName, OuterName, PluginName, PodUid, SourceName, Version, VolumeId},
-    label,
-    reason::Reason,
-};
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use crate::ids::{DriverName, InnerName, ObjectName, OuterName, PluginName, PodUid, SourceName, Version, VolumeId};
+use crate::reason::Reason;
+use crate::{expand, label};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// A pod as its source gave it, with its volumes already looked up.

@@ -2,10 +2,8 @@
 //!
 //! The three steps differ in what is held and in who may go first; how they begin and end is the same, and stands here.
 
-use crate::{
-    ids::OperationId,
-    operation::{Earlier, Outcome},
-};
+use crate::ids::OperationId;
+use crate::operation::{Earlier, Outcome};
 
 /// Where a step stands. `T` is what is known of it while it holds: the device, or the mount.
 #[derive(Clone, PartialEq, Eq, Debug)]

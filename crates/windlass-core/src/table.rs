@@ -4,8 +4,11 @@
 //! does not give: each of its comparisons is a cache miss. The hash index is never iterated, so nothing depends on its
 //! order; entries are visited in the order of their keys, which depend on the history alone.
 
-use alloc::{boxed::Box, vec::Vec};
-use core::{fmt, hash::BuildHasher, marker::PhantomData, ops};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::hash::BuildHasher;
+use core::marker::PhantomData;
+use core::{fmt, ops};
 use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 
@@ -154,7 +157,8 @@ impl<V> Ord for Key<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::{format, string::String};
+    use alloc::format;
+    use alloc::string::String;
 
     impl Named for String {
         fn name(&self) -> &str {

@@ -1,13 +1,11 @@
 //! How many volumes there are of each type and how they stand: counted as they change, so that asking walks nothing (I-9).
 
-use crate::{
-    actual::{Volume, VolumeKey},
-    desired::{Wanting, wanting},
-    engine::Engine,
-    ids::{DriverName, PluginName},
-    reason::Urgency,
-    world::World,
-};
+use crate::actual::{Volume, VolumeKey};
+use crate::desired::{NamedVolume, Wanting, wanting};
+use crate::engine::Engine;
+use crate::ids::{DriverName, PluginName};
+use crate::reason::Urgency;
+use crate::world::World;
 use alloc::vec::Vec;
 
 /// The counts at this moment.
@@ -16,7 +14,7 @@ pub struct Tally {
     /// Pods' mounts by the type of their volume, sorted; types of which there are none are left out.
     pub types: Vec<OfType>,
     /// How many volumes need how much attention, by [`Urgency`] as a number: each counts with the most urgent of its own
-    /// standing and those of its mounts.
+    /// standing and those of its mounts. What a pod names and cannot be made into a volume counts for itself.
     pub urgencies: [usize; Urgency::ALL.len()],
 }
 
@@ -27,9 +25,9 @@ pub struct OfType {
     pub plugin: PluginName,
     /// Its driver, if it has one.
     pub driver: Option<DriverName>,
-    /// That pods want.
+    /// How many mounts pods want.
     pub wanted: usize,
-    /// That pods have.
+    /// How many mounts pods have.
     pub mounted: usize,
 }
 
@@ -54,6 +52,16 @@ impl Share {
 }
 
 impl Tally {
+    /// A pod names others than before.
+    pub(crate) fn exchange_names(&mut self, before: &[NamedVolume], now: &[NamedVolume]) {
+        for trouble in now.iter().filter_map(|it| it.trouble.as_ref()) {
+            self.urgencies[trouble.code.urgency() as usize] += 1;
+        }
+        for trouble in before.iter().filter_map(|it| it.trouble.as_ref()) {
+            self.urgencies[trouble.code.urgency() as usize] -= 1;
+        }
+    }
+
     fn exchange(&mut self, volume: &Volume, before: Option<Share>, now: Option<Share>) {
         if before == now {
             return;

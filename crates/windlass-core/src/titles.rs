@@ -3,7 +3,9 @@
 //! A question for one pod costs the same however many there are (I-9). The index is asked by hash alone, so nothing depends
 //! on its order.
 
-use crate::{actual::PodKey, desired::Pod, table::Table};
+use crate::actual::PodKey;
+use crate::desired::Pod;
+use crate::table::Table;
 use core::hash::BuildHasher;
 use foldhash::quality::FixedState;
 use hashbrown::HashTable;

@@ -1,12 +1,10 @@
 //! Operations that were given out and have not begun: while they wait for others no time of their own passes, so they are
 //! never [`Code::Hung`](crate::reason::Code::Hung) for that (I-6, I-7).
 
-use crate::{
-    actual::Turn,
-    engine::{Engine, Timer},
-    ids::OperationId,
-    oddity::Oddity,
-};
+use crate::actual::Turn;
+use crate::engine::{Engine, Timer};
+use crate::ids::OperationId;
+use crate::oddity::Oddity;
 use alloc::format;
 
 impl Engine {

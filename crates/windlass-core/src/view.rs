@@ -1,22 +1,21 @@
 //! Makes the snapshot, and explains.
 
-use crate::{
-    actual::{Mount, PodKey, Turn, VolumeKey},
-    desired::NamedVolume,
-    engine::Engine,
-    explain::Explainer,
-    ids::{DriverName, OuterName, PodUid, SourceName, Time, VolumeId},
-    operation::OperationKind,
-    reason::{Code, Reason},
-    snapshot::{
-        MountView, OperationView, PodDetail, PodMountView, PodStanding, PodView, PodVolumeView, Snapshot, SourceView,
-        StepView, TurnView, VolumeView,
-    },
-    spec::Attach,
-    step::Step,
-    world::Source,
+use crate::actual::{Mount, PodKey, Turn, VolumeKey};
+use crate::desired::NamedVolume;
+use crate::engine::Engine;
+use crate::explain::Explainer;
+use crate::ids::{DriverName, OuterName, PodUid, SourceName, Time, VolumeId};
+use crate::operation::OperationKind;
+use crate::reason::{Code, Reason};
+use crate::snapshot::{
+    MountView, OperationView, PodDetail, PodMountView, PodStanding, PodView, PodVolumeView, Snapshot, SourceView,
+    StepView, TurnView, VolumeView,
 };
-use alloc::{sync::Arc, vec::Vec};
+use crate::spec::Attach;
+use crate::step::Step;
+use crate::world::Source;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 impl Engine {
     /// The sources of pods, in the order of their names.

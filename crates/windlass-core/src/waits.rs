@@ -1,19 +1,20 @@
 //! Those who wait for a pod's volumes, and the kubelet's questions (E-§1).
 
-use crate::{
-    actual::{Mount, PodKey, Volume, VolumeKey},
-    answer::{InUse, MountedVolume, PodStatus, WaitError},
-    desired::{Pod, Wanting, wanting},
-    engine::{Engine, Timer},
-    event::{Attachment, Goal, Wait},
-    explain,
-    ids::{OuterName, PodUid, VolumeId, WaiterId},
-    notice::Notice,
-    oddity::Oddity,
-    plan::{self, Plan, Rest},
-    spec::{Attach, Life},
-};
-use alloc::{collections::BTreeMap, format, sync::Arc, vec::Vec};
+use crate::actual::{Mount, PodKey, Volume, VolumeKey};
+use crate::answer::{InUse, MountedVolume, PodStatus, WaitError};
+use crate::desired::{Pod, Wanting, wanting};
+use crate::engine::{Engine, Timer};
+use crate::event::{Attachment, Goal, Wait};
+use crate::explain;
+use crate::ids::{OuterName, PodUid, VolumeId, WaiterId};
+use crate::notice::Notice;
+use crate::oddity::Oddity;
+use crate::plan::{self, Plan, Rest};
+use crate::spec::{Attach, Life};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::mem;
 
 impl Engine {

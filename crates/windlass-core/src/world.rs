@@ -1,20 +1,16 @@
 //! Everything that planning one volume looks at besides the volume itself.
 
-use crate::{
-    actual::{PodKey, Running, VolumeKey},
-    desired::Pod,
-    event::Attachment,
-    ids::{DriverName, OperationId, SourceName, Time, VolumeId},
-    snapshot::SourceState,
-    table::{Named, Table},
-    titles::Titles,
-};
-use alloc::{
-    collections::{BTreeMap, BTreeSet},
-    format,
-    string::String,
-    sync::Arc,
-};
+use crate::actual::{PodKey, Running, VolumeKey};
+use crate::desired::Pod;
+use crate::event::Attachment;
+use crate::ids::{DriverName, OperationId, SourceName, Time, VolumeId};
+use crate::snapshot::SourceState;
+use crate::table::{Named, Table};
+use crate::titles::Titles;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
 use core::time::Duration;
 
 #[derive(Clone)]
@@ -23,10 +19,10 @@ pub(crate) struct World {
     pub(crate) keep_terminated: bool,
     pub(crate) start: Start,
     pub(crate) pods: Table<Pod>,
-    /// The same by what they are called.
+    /// The pods by `namespace/name`.
     pub(crate) titles: Titles,
     pub(crate) sources: BTreeMap<SourceName, Source>,
-    pub(crate) drivers: BTreeMap<DriverName, Driver>,
+    pub(crate) drivers: BTreeMap<DriverName, DriverState>,
     /// What the attacher says, also of volumes that nobody wants at the moment.
     pub(crate) attachments: Table<Attached>,
     pub(crate) operations: BTreeMap<OperationId, Running>,
@@ -58,7 +54,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// It is in this state now.
+    /// The source is in this state from now on.
     pub(crate) fn enter(&mut self, state: SourceState, now: Time) {
         if self.state != state {
             (self.state, self.since) = (state, now);
@@ -68,7 +64,7 @@ impl Source {
 
 /// A driver, and the volumes that wait for something and might be glad to see it come back.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Driver {
+pub(crate) struct DriverState {
     pub(crate) registered: bool,
     pub(crate) parked: BTreeSet<VolumeKey>,
 }

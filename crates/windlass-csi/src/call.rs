@@ -12,8 +12,10 @@ use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{HeaderMap, HeaderValue, USER_AGENT};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Request, Response, Uri};
+use tonic::body::Body;
+use tonic::client::Grpc;
 use tonic::codegen::{Body as HttpBody, Service};
-use tonic::{Code, Status, body::Body, client::Grpc};
+use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
 
 use crate::End;

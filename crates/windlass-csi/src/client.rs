@@ -128,6 +128,11 @@ impl Driver {
         self.0.connection.is_first()
     }
 
+    /// Whether this is the other, or a clone of it.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Why nothing is sent to whoever serves at its socket, if that is not this driver.
     pub fn refused(&self) -> Option<String> {
         self.0.connection.refused()

@@ -101,11 +101,7 @@ pub enum News {
 
 /// Watches a directory for drivers, until nobody reads the news any more. Tasks run on the runtime of whoever calls.
 pub fn watch(settings: Settings) -> io::Result<mpsc::Receiver<News>> {
-    let tree = Tree::open(&settings.directory).map_err(|error| match error.kind() {
-        // Not of a disk, as the kernel's words would have it.
-        io::ErrorKind::StorageFull => io::Error::other(tree::unwatchable(&error)),
-        _ => error,
-    })?;
+    let tree = Tree::open(&settings.directory)?;
     let (tell, news) = mpsc::channel(NEWS_MAX);
     let (introduce, introductions) = mpsc::unbounded_channel();
     let ledger = Ledger::new(settings, introduce);

@@ -1,14 +1,10 @@
 //! A socket to serve on, for drivers.
 
-use std::{
-    io,
-    os::unix::{
-        fs::{FileTypeExt, PermissionsExt},
-        net::UnixStream,
-    },
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokio::net::UnixListener;
 

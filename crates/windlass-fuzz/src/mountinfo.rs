@@ -1,6 +1,8 @@
 //! The kernel's table of mounts as text.
 
-use std::{ffi::OsStr, fmt::Write as _, os::unix::ffi::OsStrExt};
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
 
 use windlass_linux::fuzzing;
 

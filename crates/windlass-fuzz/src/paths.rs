@@ -1,10 +1,8 @@
 //! Names and paths that become parts of paths on disk.
 
-use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
-    path::{Component, Path},
-};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
 
 use windlass::inner;
 use windlass_linux::name::{Name, Relative};

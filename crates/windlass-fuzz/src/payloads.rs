@@ -2,17 +2,13 @@
 
 use std::path::Component;
 
-use k8s_openapi::{
-    api::core::v1::{
-        ConfigMap, ConfigMapProjection, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath, ObjectFieldSelector,
-        Pod, PodSpec, ProjectedVolumeSource, Volume, VolumeProjection,
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::core::v1::{
+    ConfigMap, ConfigMapProjection, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath, ObjectFieldSelector,
+    Pod, PodSpec, ProjectedVolumeSource, Volume, VolumeProjection,
 };
-use windlass::{
-    inner::{self, Memory, Surroundings},
-    token,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use windlass::inner::{self, Memory, Surroundings};
+use windlass::token;
 
 use crate::parts;
 

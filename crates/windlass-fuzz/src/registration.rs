@@ -3,7 +3,8 @@
 use std::path::{Component, Path};
 
 use prost::Message as _;
-use windlass_csi::{check_name, fuzzing, proto::registration::PluginInfo, registration_socket};
+use windlass_csi::proto::registration::PluginInfo;
+use windlass_csi::{check_name, fuzzing, registration_socket};
 use windlass_linux::name::Name;
 
 /// Any message is read or refused; a name that passes is one plain part of a path; an endpoint that passes is absolute.

@@ -3,11 +3,9 @@
 //! The changes are the same in every run, so a failure can be repeated. `WINDLASS_FUZZ_CHANGES` says how many there are for
 //! each target.
 
-use std::{
-    fs,
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
-};
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use windlass_fuzz::TARGETS;
 

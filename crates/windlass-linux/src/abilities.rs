@@ -10,8 +10,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::FsOpenFlags;
 
-use crate::raw;
-use crate::table;
+use crate::{raw, table};
 
 /// Whether one thing works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

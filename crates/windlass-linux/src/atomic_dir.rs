@@ -24,6 +24,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::name::{self, Name, Relative};
+use crate::path_error::PathError;
 use crate::remove;
 use crate::safe_path::{self, Place};
 
@@ -37,6 +38,9 @@ use version::Owners;
 /// What can go wrong with an update. The version that was in use still is.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A system call failed.
+    #[error(transparent)]
+    System(#[from] PathError),
     /// A path cannot be used.
     #[error(transparent)]
     Path(#[from] name::Error),
@@ -57,42 +61,6 @@ pub enum Error {
     /// Something could not be reached.
     #[error(transparent)]
     Reach(#[from] safe_path::Error),
-    /// A file or directory of the new version could not be written.
-    #[error("write {}", path.display())]
-    Write {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// A link could not be read.
-    #[error("read the link {}", path.display())]
-    ReadLink {
-        /// The link.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// A link could not be made, replaced or removed.
-    #[error("set the link {}", path.display())]
-    SetLink {
-        /// The link.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// The directory could not be listed.
-    #[error("list {}", path.display())]
-    List {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
 }
 
 /// One file of the contents.
@@ -225,7 +193,7 @@ pub fn version(target: &Place) -> Result<Option<Name>, Error> {
         // leads to is read or removed.
         Ok(link) => Ok(Name::new("..data", OsString::from_vec(link.into_bytes())).ok().filter(is_stamp)),
         Err(Errno::NOENT) => Ok(None),
-        Err(source) => Err(Error::ReadLink { path: target.path().join(DATA), source }),
+        Err(source) => Err(PathError::new("read the link", target.path().join(DATA), source).into()),
     }
 }
 
@@ -319,7 +287,7 @@ fn put_into_use(
     owners: &Owners,
     before: &mut dyn FnMut(Step),
 ) -> Result<(), Error> {
-    let failed = |link: &str, source| Error::SetLink { path: target.path().join(link), source };
+    let failed = |link: &str, source| PathError::new("set the link", target.path().join(link), source);
     let make = |link: &'static str| {
         rustix::fs::symlinkat(version.as_path(), target, link).map_err(|source| failed(link, source))?;
         owners.own_new_link(target, link.as_ref(), None).map_err(|source| failed(link, source))
@@ -327,12 +295,12 @@ fn put_into_use(
     if !names.contains(&fixed_name(DATA)) {
         // There is nothing to take the place of.
         before(Step::Swap);
-        return make(DATA);
+        return Ok(make(DATA)?);
     }
     before(Step::MakeTemporaryLink);
     make(DATA_TEMPORARY)?;
     before(Step::Swap);
-    rustix::fs::renameat(target, DATA_TEMPORARY, target, DATA).map_err(|source| failed(DATA, source))
+    Ok(rustix::fs::renameat(target, DATA_TEMPORARY, target, DATA).map_err(|source| failed(DATA, source))?)
 }
 
 /// Removes what writes that did not end left behind: the temporary link, and versions that are not in use.
@@ -361,7 +329,7 @@ fn set_links(
 ) -> Result<Vec<Name>, Error> {
     let mut hidden = Vec::new();
     for (name, owner) in links {
-        let failed = |source| Error::SetLink { path: target.path().join(name.as_path()), source };
+        let failed = |source| PathError::new("set the link", target.path().join(name.as_path()), source);
         let wanted = PathBuf::from(DATA).join(name.as_path());
         let found = if names.contains(name) { read_link(target, name)? } else { AtName::Nothing };
         match found {
@@ -405,7 +373,9 @@ fn remove_links(
             before(Step::RemoveLink);
             match rustix::fs::unlinkat(target, name.as_path(), AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
-                Err(source) => return Err(Error::SetLink { path: target.path().join(name.as_path()), source }),
+                Err(source) => {
+                    return Err(PathError::new("set the link", target.path().join(name.as_path()), source).into());
+                }
             }
         }
     }
@@ -424,13 +394,13 @@ fn read_link(target: &Place, name: &Name) -> Result<AtName, Error> {
         Ok(link) => Ok(AtName::Link(OsString::from_vec(link.into_bytes()).into())),
         Err(Errno::NOENT) => Ok(AtName::Nothing),
         Err(Errno::INVAL) => Ok(AtName::Other),
-        Err(source) => Err(Error::ReadLink { path: target.path().join(name.as_path()), source }),
+        Err(source) => Err(PathError::new("read the link", target.path().join(name.as_path()), source).into()),
     }
 }
 
 /// The names in the directory.
 fn list(target: &Place) -> Result<BTreeSet<Name>, Error> {
-    let failed = |source| Error::List { path: target.path().into(), source };
+    let failed = |source| PathError::new("list", target.path(), source);
     // Opened anew: the target may be open for its path only.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::openat(target, ".", flags, Mode::empty()).map_err(failed)?;

@@ -21,25 +21,19 @@ use crate::device::{self, Device};
 use crate::loop_device::{self, Backing, LoopDevice};
 use crate::mount::{self, Extent, UnmountPolicy};
 use crate::name::Name;
-use crate::remove;
+use crate::path_error::PathError;
 use crate::safe_path::{Mounts, Place, open_beneath};
-use crate::table;
+use crate::{remove, table};
 
 /// Why a device could not be mapped, or its map not taken away.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A system call failed.
+    #[error(transparent)]
+    System(#[from] PathError),
     /// The device itself is the trouble.
     #[error(transparent)]
     Device(#[from] device::Error),
-    /// The file for the device could not be made.
-    #[error("make the file {} for a device", path.display())]
-    MakeFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
     /// Something else is where the device was to be, or where it was expected.
     #[error("map a device at {}: something else is there", path.display())]
     InTheWay {
@@ -61,15 +55,6 @@ pub enum Error {
         wanted: Device,
         /// The device that is.
         found: Device,
-    },
-    /// Something could not be looked at.
-    #[error("look at {}", path.display())]
-    Look {
-        /// What it was.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
     },
     /// The mount could not be made or taken away.
     #[error("map a device at {}", path.display())]
@@ -94,15 +79,6 @@ pub enum Error {
     NotALink {
         /// Where.
         path: PathBuf,
-    },
-    /// The link could not be made.
-    #[error("make the link {}", path.display())]
-    MakeLink {
-        /// The link.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
     },
     /// The file or the link could not be removed.
     #[error(transparent)]
@@ -133,12 +109,12 @@ enum MapEntry {
 }
 
 fn look(directory: &Place, name: &Name) -> Result<MapEntry, Error> {
-    let failed = |source| Error::Look { path: directory.path().join(name.as_path()), source };
+    let failed = |source| PathError::new("look at", directory.path().join(name.as_path()), source);
     let held = open_beneath(directory, name.as_path(), OFlags::PATH | OFlags::NOFOLLOW, Mode::empty(), Mounts::Enter);
     let held = match held {
         Ok(held) => held,
         Err(Errno::NOENT) => return Ok(MapEntry::Nothing),
-        Err(source) => return Err(failed(source)),
+        Err(source) => return Err(failed(source).into()),
     };
     let status: Stat = rustix::fs::fstat(&held).map_err(failed)?;
     Ok(match FileType::from_raw_mode(status.st_mode) {
@@ -167,7 +143,7 @@ pub fn bind_device(device: &Path, directory: &Place, name: &Name) -> Result<Chan
     let (held, wanted) = device::find(device)?;
     let target = match look(directory, name)? {
         MapEntry::Nothing => {
-            make_file(directory, name).map_err(|source| Error::MakeFile { path: path.clone(), source })?
+            make_file(directory, name).map_err(|source| PathError::new("make the file", path.clone(), source))?
         }
         // From a call that did not get further.
         MapEntry::EmptyFile(file) => file,
@@ -223,7 +199,7 @@ pub fn link(directory: &Place, name: &Name, target: &Path) -> Result<Change, Err
         MapEntry::Link => match rustix::fs::readlinkat(directory, name.as_path(), Vec::new()) {
             Ok(now) if now.to_bytes() == target.as_os_str().as_bytes() => return Ok(Change::Nothing),
             Ok(_) | Err(Errno::NOENT) => {}
-            Err(source) => return Err(Error::Look { path, source }),
+            Err(source) => return Err(PathError::new("look at", path, source).into()),
         },
         MapEntry::EmptyFile(_) | MapEntry::Mapped(..) | MapEntry::Other => return Err(Error::NotALink { path }),
     }
@@ -237,7 +213,7 @@ pub fn link(directory: &Place, name: &Name, target: &Path) -> Result<Change, Err
         Err(source) => {
             // What failed first is what gets reported; the next call removes what is left.
             let _ = remove_link(directory, &temporary);
-            Err(Error::MakeLink { path, source })
+            Err(PathError::new("make the link", path, source).into())
         }
     }
 }
@@ -280,7 +256,7 @@ pub struct Reference {
 
 /// The block devices in a directory, by name: mapped there or not (E-467).
 pub fn references(directory: &Place) -> Result<Vec<Reference>, Error> {
-    let failed = |source| Error::Look { path: directory.path().into(), source };
+    let failed = |source| PathError::new("look at", directory.path(), source);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(directory, ".", flags, Mode::empty()).map_err(failed)?;
     let mut buffer = vec![MaybeUninit::uninit(); 8 * 1024];
@@ -295,7 +271,7 @@ pub fn references(directory: &Place) -> Result<Vec<Reference>, Error> {
                 found.push(Reference { name, device: device::number(status.st_rdev) });
             }
             Ok(_) | Err(Errno::NOENT) => {}
-            Err(source) => return Err(failed(source)),
+            Err(source) => return Err(failed(source).into()),
         }
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
@@ -308,7 +284,7 @@ pub fn hold(directory: &Place, name: &Name) -> Result<LoopDevice, Error> {
     let MapEntry::Mapped(held, _) = look(directory, name)? else {
         return Err(Error::NotMapped { path });
     };
-    let backing = Backing::of(&held).map_err(|source| Error::Look { path, source })?;
+    let backing = Backing::of(&held).map_err(|source| PathError::new("look at", path, source))?;
     let real = real_path(directory, name)?;
     if let Some(there) = loop_device::of_path(&real)?.into_iter().find(|it| it.backing == backing) {
         return Ok(there);
@@ -324,7 +300,7 @@ pub fn release(directory: &Place, name: &Name) -> Result<Change, Error> {
     let backing = match look(directory, name)? {
         MapEntry::Mapped(held, _) => {
             let path = directory.path().join(name.as_path());
-            Some(Backing::of(&held).map_err(|source| Error::Look { path, source })?)
+            Some(Backing::of(&held).map_err(|source| PathError::new("look at", path, source))?)
         }
         MapEntry::Nothing | MapEntry::EmptyFile(_) | MapEntry::Link | MapEntry::Other => None,
     };
@@ -340,7 +316,7 @@ pub fn release(directory: &Place, name: &Name) -> Result<Change, Error> {
 fn real_path(directory: &Place, name: &Name) -> Result<PathBuf, Error> {
     let link = Path::new("/proc/thread-self/fd").join(directory.as_fd().as_raw_fd().to_string());
     let read = rustix::fs::readlink(&link, Vec::new());
-    let read = read.map_err(|source| Error::Look { path: directory.path().into(), source })?;
+    let read = read.map_err(|source| PathError::new("look at", directory.path(), source))?;
     Ok(Path::new(OsStr::from_bytes(read.to_bytes())).join(name.as_path()))
 }
 

@@ -9,12 +9,16 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
+use crate::path_error::PathError;
 use crate::raw;
 pub use crate::table::Device;
 
 /// What can go wrong with a device.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A system call failed.
+    #[error(transparent)]
+    System(#[from] PathError),
     /// A path that is not absolute means something else for every process, and may look like an option to a program.
     #[error("use {} as a device: the path is not absolute", path.display())]
     NotAbsolute {
@@ -27,55 +31,13 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
-    /// It could not be found or looked at.
-    #[error("look at {}", path.display())]
-    Look {
-        /// The path.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// The links of its path could not be followed.
-    #[error("resolve {}", path.display())]
-    Resolve {
-        /// The path.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// It could not be opened.
-    #[error("open the device {}", path.display())]
-    Open {
-        /// The path.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// It is open, and does not answer.
-    #[error("{question} of the device {}", path.display())]
-    Ask {
-        /// The path.
-        path: PathBuf,
-        /// What was asked.
-        question: &'static str,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
 }
 
 impl Error {
     /// Whether it failed because nothing is there.
     #[must_use]
     pub fn is_missing(&self) -> bool {
-        match self {
-            Self::Look { source, .. } | Self::Open { source, .. } => *source == Errno::NOENT,
-            Self::Resolve { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
-            Self::NotAbsolute { .. } | Self::NotBlock { .. } | Self::Ask { .. } => false,
-        }
+        matches!(self, Self::System(error) if error.source == Errno::NOENT)
     }
 }
 
@@ -92,7 +54,7 @@ pub enum AtPath {
 
 /// What a path leads to, links followed. Opens nothing.
 pub fn look(path: &Path) -> Result<AtPath, Error> {
-    let status = rustix::fs::stat(path).map_err(|source| Error::Look { path: path.into(), source })?;
+    let status = rustix::fs::stat(path).map_err(|source| PathError::new("look at", path, source))?;
     Ok(kind(&status))
 }
 
@@ -111,7 +73,8 @@ pub(crate) fn number(device: u64) -> Device {
 
 /// The path of a device without links, as the kernel has it.
 pub fn resolve(path: &Path) -> Result<PathBuf, Error> {
-    std::fs::canonicalize(path).map_err(|source| Error::Resolve { path: path.into(), source })
+    let resolved = std::fs::canonicalize(path);
+    resolved.map_err(|error| PathError::new("resolve", path, Errno::from_io_error(&error).unwrap_or(Errno::IO)).into())
 }
 
 /// A block device that is held without being opened: nothing is read, and no driver is asked.
@@ -119,7 +82,7 @@ pub(crate) fn find(path: &Path) -> Result<(OwnedFd, Device), Error> {
     if !path.is_absolute() {
         return Err(Error::NotAbsolute { path: path.into() });
     }
-    let look = |source| Error::Look { path: path.into(), source };
+    let look = |source| PathError::new("look at", path, source);
     let held = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(look)?;
     match kind(&rustix::fs::fstat(&held).map_err(look)?) {
         AtPath::Block(device) => Ok((held, device)),
@@ -137,12 +100,14 @@ pub(crate) fn reopen(held: impl AsFd, flags: OFlags) -> Result<OwnedFd, Errno> {
 /// Opens a block device for reading. Without waiting for a medium: a drive without one is an error or has no size.
 pub(crate) fn open(path: &Path) -> Result<OwnedFd, Error> {
     let (held, _) = find(path)?;
-    reopen(held, OFlags::RDONLY | OFlags::NONBLOCK).map_err(|source| Error::Open { path: path.into(), source })
+    let opened = reopen(held, OFlags::RDONLY | OFlags::NONBLOCK);
+    opened.map_err(|source| PathError::new("open the device", path, source).into())
 }
 
 /// The size of a block device.
 pub fn size_bytes(path: &Path) -> Result<u64, Error> {
-    size_of(&open(path)?).map_err(|source| Error::Ask { path: path.into(), question: "ask for the size", source })
+    let asked = size_of(&open(path)?);
+    asked.map_err(|source| PathError::new("ask for the size of the device", path, source).into())
 }
 
 pub(crate) fn size_of(device: impl AsFd) -> Result<u64, Errno> {
@@ -152,7 +117,7 @@ pub(crate) fn size_of(device: impl AsFd) -> Result<u64, Errno> {
 /// Whether a block device refuses to be written.
 pub fn is_read_only(path: &Path) -> Result<bool, Error> {
     let asked = raw::block_is_read_only(open(path)?);
-    asked.map_err(|source| Error::Ask { path: path.into(), question: "ask for the write protection", source })
+    asked.map_err(|source| PathError::new("ask for the write protection of the device", path, source).into())
 }
 
 /// Whether somebody has the device to himself: it is mounted, or part of a larger device (E-481).
@@ -162,7 +127,7 @@ pub fn is_busy(path: &Path) -> Result<bool, Error> {
     match reopen(held, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::EXCL) {
         Ok(_) => Ok(false),
         Err(Errno::BUSY) => Ok(true),
-        Err(source) => Err(Error::Open { path: path.into(), source }),
+        Err(source) => Err(PathError::new("open the device", path, source).into()),
     }
 }
 

@@ -3,11 +3,9 @@
 //! Only links below `/proc` are read and none is followed, so a file system that hangs does not hang this. Processes in
 //! other mount namespaces have mounts of their own and are left out, and so is what may not be looked at.
 
-use std::{
-    fmt, fs,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
-};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use crate::table::{Mount, mountinfo};
 

@@ -35,6 +35,7 @@ pub mod mount;
 pub mod table;
 
 pub mod name;
+pub mod path_error;
 pub mod safe_path;
 
 pub mod atomic_dir;

@@ -13,41 +13,27 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::device::{self, Device};
+use crate::path_error::PathError;
 use crate::raw;
 use crate::safe_path::Place;
 
 /// What can go wrong with a loop device.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A system call failed.
+    #[error(transparent)]
+    System(#[from] PathError),
     /// There are no loop devices here.
     #[error("open {CONTROL}")]
     OpenControl(#[source] Errno),
     /// No loop device is free, and none can be made.
     #[error("find a free loop device")]
     FindFree(#[source] Errno),
-    /// What was to be attached cannot be opened.
-    #[error("open {} for a loop device", path.display())]
-    OpenFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
     /// Only a file or a block device can be attached.
     #[error("attach {} as a loop device: it is neither a file nor a block device", path.display())]
     NotFile {
         /// What it was.
         path: PathBuf,
-    },
-    /// The loop device cannot be opened.
-    #[error("open {}", path.display())]
-    OpenDevice {
-        /// The loop device.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
     },
     /// The kernel does not take the file.
     #[error("attach {} as {}", file.display(), path.display())]
@@ -60,38 +46,11 @@ pub enum Error {
         #[source]
         source: Errno,
     },
-    /// What file a loop device has could not be told.
-    #[error("look at {}", path.display())]
-    Look {
-        /// The loop device, or where the kernel tells of it.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
     /// The loop device has another file by now, or none.
     #[error("change {}: it has another file by now", path.display())]
     OtherFile {
         /// The loop device.
         path: PathBuf,
-    },
-    /// The kernel does not take the new size.
-    #[error("give {} the size of its file", path.display())]
-    Resize {
-        /// The loop device.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// The kernel does not give the file back.
-    #[error("detach {}", path.display())]
-    Detach {
-        /// The loop device.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
     },
 }
 
@@ -190,7 +149,7 @@ impl Drop for Attached {
 pub fn attach(file: &Place, settings: Settings) -> Result<Attached, Error> {
     // Between the search for a free one and taking it, somebody else can take it; not every time.
     const TRIES: usize = 64;
-    let open_file = |source| Error::OpenFile { path: file.path().into(), source };
+    let open_file = |source| PathError::new("open", file.path(), source);
     let kind = FileType::from_raw_mode(rustix::fs::fstat(file).map_err(open_file)?.st_mode);
     if !matches!(kind, FileType::RegularFile | FileType::BlockDevice) {
         return Err(Error::NotFile { path: file.path().into() });
@@ -204,7 +163,7 @@ pub fn attach(file: &Place, settings: Settings) -> Result<Attached, Error> {
         let number = raw::loop_get_free(&control).map_err(Error::FindFree)?;
         let path = node(number);
         let fd = rustix::fs::open(&path, access | OFlags::CLOEXEC, Mode::empty());
-        let fd = fd.map_err(|source| Error::OpenDevice { path: path.clone(), source })?;
+        let fd = fd.map_err(|source| PathError::new("open", path.clone(), source))?;
         match raw::loop_configure(&fd, &opened, &info) {
             Ok(()) => {}
             Err(Errno::BUSY) => continue,
@@ -212,7 +171,7 @@ pub fn attach(file: &Place, settings: Settings) -> Result<Attached, Error> {
         }
         return match ask(number, &fd) {
             Ok(Some(device)) => Ok(Attached { device, fd, kept: false }),
-            Ok(None) => Err(Error::Look { path, source: Errno::NXIO }),
+            Ok(None) => Err(PathError::new("look at", path, Errno::NXIO).into()),
             Err(error) => {
                 // No guard yet. It was free and is open here, so it has our file or none.
                 let _ = raw::loop_clear(&fd);
@@ -248,7 +207,7 @@ fn ask(number: u32, fd: impl AsFd) -> Result<Option<LoopDevice>, Error> {
             read_only: info.lo_flags & linux::LO_FLAGS_READ_ONLY as u32 != 0,
         })),
         Err(Errno::NXIO) => Ok(None),
-        Err(source) => Err(Error::Look { path: node(number), source }),
+        Err(source) => Err(PathError::new("look at", node(number), source).into()),
     }
 }
 
@@ -266,7 +225,7 @@ fn open(number: u32) -> Result<Option<OwnedFd>, Error> {
     match rustix::fs::open(&path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {
         Ok(fd) => Ok(Some(fd)),
         Err(Errno::NOENT | Errno::NXIO | Errno::NODEV) => Ok(None),
-        Err(source) => Err(Error::OpenDevice { path, source }),
+        Err(source) => Err(PathError::new("open", path, source).into()),
     }
 }
 
@@ -303,7 +262,7 @@ fn clear(fd: &OwnedFd, device: &LoopDevice) -> Result<bool, Error> {
     match raw::loop_clear(fd) {
         Ok(()) => Ok(true),
         Err(Errno::NXIO) => Ok(false),
-        Err(source) => Err(Error::Detach { path: device.path(), source }),
+        Err(source) => Err(PathError::new("detach", device.path(), source).into()),
     }
 }
 
@@ -314,7 +273,7 @@ pub fn resize(device: &LoopDevice) -> Result<(), Error> {
     let now = fd.as_ref().map(|it| ask(device.number, it)).transpose()?.flatten();
     match (fd, now) {
         (Some(fd), Some(now)) if now.backing == device.backing => {
-            raw::loop_set_capacity(fd).map_err(|source| Error::Resize { path, source })
+            Ok(raw::loop_set_capacity(fd).map_err(|source| PathError::new("resize", path, source))?)
         }
         _ => Err(Error::OtherFile { path }),
     }
@@ -322,14 +281,14 @@ pub fn resize(device: &LoopDevice) -> Result<(), Error> {
 
 /// The loop devices that have this file or device node, whatever path it was attached by.
 pub fn of_file(file: &Place) -> Result<Vec<LoopDevice>, Error> {
-    let backing = Backing::of(file).map_err(|source| Error::OpenFile { path: file.path().into(), source })?;
+    let backing = Backing::of(file).map_err(|source| PathError::new("open", file.path(), source))?;
     Ok(with(|_| true)?.into_iter().filter(|it| it.backing == backing).collect())
 }
 
 /// As [`of_file`], of those whose file has the name that this one has: the loop devices of others are not opened, not
 /// even for a moment, which would keep one that is on its way out.
 pub fn of_file_by_name(file: &Place) -> Result<Vec<LoopDevice>, Error> {
-    let backing = Backing::of(file).map_err(|source| Error::OpenFile { path: file.path().into(), source })?;
+    let backing = Backing::of(file).map_err(|source| PathError::new("open", file.path(), source))?;
     let name = file.path().file_name();
     Ok(with(|it| it.file_name() == name)?.into_iter().filter(|it| it.backing == backing).collect())
 }
@@ -345,9 +304,8 @@ pub fn of_path(path: &Path) -> Result<Vec<LoopDevice>, Error> {
 /// The loop devices whose file has a path that fits.
 fn with(fits: impl Fn(&Path) -> bool) -> Result<Vec<LoopDevice>, Error> {
     const ALL: &str = "/sys/block";
-    let look_at = |path: &Path, error: &std::io::Error| Error::Look {
-        path: path.into(),
-        source: Errno::from_io_error(error).unwrap_or(Errno::IO),
+    let look_at = |path: &Path, error: &std::io::Error| {
+        PathError::new("look at", path, Errno::from_io_error(error).unwrap_or(Errno::IO))
     };
     let mut found = Vec::new();
     let entries = std::fs::read_dir(ALL).map_err(|error| look_at(Path::new(ALL), &error))?;
@@ -361,7 +319,7 @@ fn with(fits: impl Fn(&Path) -> bool) -> Result<Vec<LoopDevice>, Error> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             // Gone between opening and reading.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NODEV) => continue,
-            Err(error) => return Err(look_at(&told, &error)),
+            Err(error) => return Err(look_at(&told, &error).into()),
         };
         if fits(&path) {
             found.extend(look(number)?);

@@ -12,6 +12,7 @@ use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags};
 
+use crate::path_error::PathError;
 use crate::raw::{self, MountAttr};
 use crate::safe_path::Place;
 use crate::table::{self, Device, MountId};
@@ -28,6 +29,9 @@ pub use unmount::{UnmountPolicy, Unmounted, unmount, unmount_in, unmount_watched
 /// What can go wrong with a mount.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A system call failed.
+    #[error(transparent)]
+    System(#[from] PathError),
     /// The kernel knows no file system of this type, or refuses it.
     #[error("prepare a {kind} file system")]
     Prepare {
@@ -79,15 +83,6 @@ pub enum Error {
         #[source]
         source: Errno,
     },
-    /// A copy of a mount could not be made.
-    #[error("bind mount {}", path.display())]
-    Bind {
-        /// What was to be bound.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
     /// Attributes or propagation could not be set.
     #[error("set attributes of the mount of {what}")]
     SetAttributes {
@@ -115,15 +110,6 @@ pub enum Error {
         from: PathBuf,
         /// Where it was to be.
         to: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// A mount point cannot be reached to unmount it.
-    #[error("reach the mount point {}", path.display())]
-    Reach {
-        /// The mount point.
-        path: PathBuf,
         /// Why.
         #[source]
         source: Errno,
@@ -237,7 +223,7 @@ pub fn bind(source: &Place, extent: Extent) -> Result<Detached, Error> {
     }
     match rustix::mount::open_tree(source, "", flags) {
         Ok(fd) => Ok(Detached { fd, what: source.to_string() }),
-        Err(errno) => Err(Error::Bind { path: source.path().into(), source: errno }),
+        Err(errno) => Err(PathError::new("bind mount", source.path(), errno).into()),
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use crate::path_error::PathError;
 use crate::safe_path::Place;
 
 mod descriptors;
@@ -26,6 +27,9 @@ mod walk;
 /// Why a tree was not given to a group. Its root is as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A system call failed.
+    #[error(transparent)]
+    System(#[from] PathError),
     /// The number is not one that a group can have: to the kernel it means «leave the group as it is».
     #[error("give {} to the group {group}: there is no such group", path.display())]
     NoSuchGroup {
@@ -33,24 +37,6 @@ pub enum Error {
         path: PathBuf,
         /// The number.
         group: u32,
-    },
-    /// Something could not be looked at.
-    #[error("look at {}", path.display())]
-    Look {
-        /// What it was.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// A directory could not be read.
-    #[error("read the directory {}", path.display())]
-    Read {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
     },
     /// A directory was moved elsewhere while its entries were being changed.
     #[error("give {} to a group: it was moved meanwhile", path.display())]

@@ -4,12 +4,11 @@
 //! does, with everything that it has open and locked. It does nothing of its own any more: all that can still happen is that
 //! the one system call comes to its end.
 
-use std::{fs, io, path::Path};
+use std::path::Path;
+use std::{fs, io};
 
-use rustix::{
-    fd::OwnedFd,
-    process::{Pid, PidfdFlags},
-};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags};
 
 /// A process, told apart from others that had or will have its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -18,6 +18,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags};
 use rustix::io::Errno;
 
 use crate::name::Name;
+use crate::path_error::PathError;
 use crate::safe_path::{Mounts, Place, open_beneath};
 
 pub use aside::Aside;
@@ -26,6 +27,9 @@ use aside::{Holder, Shelf, Taking};
 /// Why something was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A system call failed.
+    #[error(transparent)]
+    System(#[from] PathError),
     /// Something is mounted there.
     #[error("remove {}: it is a mount point", path.display())]
     Mounted {
@@ -61,33 +65,6 @@ pub enum Error {
         path: PathBuf,
         /// Where it is.
         kept: PathBuf,
-    },
-    /// Something could not be looked at.
-    #[error("look at {}", path.display())]
-    Look {
-        /// What it was.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// A file could not be removed.
-    #[error("remove the file {}", path.display())]
-    RemoveFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// An empty directory could not be removed.
-    #[error("remove the directory {}", path.display())]
-    RemoveDirectory {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
     },
 }
 
@@ -184,7 +161,7 @@ pub fn directory_of(parent: &Place, name: &Name, file: &Name) -> Result<(), Erro
         Ok(directory) => directory,
         Err(Errno::NOENT) => return Ok(()),
         Err(Errno::XDEV) => return Err(Error::Mounted { path: path() }),
-        Err(source) => return Err(Error::Look { path: path(), source }),
+        Err(source) => return Err(PathError::new("look at", path(), source).into()),
     };
     unlink(directory.as_fd(), file.as_ref(), || path().join(file.as_path()))?;
     match remove_directory(parent.as_fd(), name.as_ref(), &directory, path) {
@@ -385,7 +362,7 @@ impl<'walk, 'ours> Walk<'walk, 'ours> {
                 Err(Errno::XDEV) => return Err(Error::Mounted { path: self.path() }),
                 // Not a directory, or no longer.
                 Err(Errno::NOTDIR | Errno::LOOP) => {}
-                Err(source) => return Err(Error::Look { path: self.path(), source }),
+                Err(source) => return Err(PathError::new("look at", self.path(), source).into()),
             }
         }
         self.ask(&name, kind)?;
@@ -428,7 +405,7 @@ impl<'walk, 'ours> Walk<'walk, 'ours> {
 
     /// Goes down into a directory.
     fn enter(&mut self, fd: OwnedFd, name: OsString) -> Result<(), Error> {
-        let entries = list(&fd).map_err(|source| Error::Look { path: self.path(), source })?;
+        let entries = list(&fd).map_err(|source| PathError::new("look at", self.path(), source))?;
         let directory = match &mut self.pass {
             Pass::Look(Some(plan)) => {
                 plan.directories.push((fd, self.below.clone()));
@@ -441,7 +418,7 @@ impl<'walk, 'ours> Walk<'walk, 'ours> {
         if let Some(far) = self.levels.len().checked_sub(Self::OPEN_MAX + 1)
             && let Directory::Open(fd) = &self.levels[far].directory
         {
-            let identity = identify(fd).map_err(|source| Error::Look { path: self.path(), source })?;
+            let identity = identify(fd).map_err(|source| PathError::new("look at", self.path(), source))?;
             self.levels[far].directory = Directory::Closed(identity);
         }
         Ok(())
@@ -466,7 +443,7 @@ impl<'walk, 'ours> Walk<'walk, 'ours> {
             match reopened.and_then(|it| Ok((Directory::Closed(identify(&it)?), it))) {
                 Ok((found, reopened)) if found.is_same(above) => *above = Directory::Open(reopened),
                 Ok(_) => return Err(Error::Moved { path: self.path() }),
-                Err(source) => return Err(Error::Look { path: self.path(), source }),
+                Err(source) => return Err(PathError::new("look at", self.path(), source).into()),
             }
         }
         match self.pass {
@@ -483,7 +460,7 @@ impl<'walk, 'ours> Walk<'walk, 'ours> {
                 match rustix::fs::statat(self.here(), Path::new(name), AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(status) => FileType::from_raw_mode(status.st_mode),
                     Err(Errno::NOENT) => return Ok(()),
-                    Err(source) => return Err(Error::Look { path: self.path(), source }),
+                    Err(source) => return Err(PathError::new("look at", self.path(), source).into()),
                 }
             }
             kind => kind,
@@ -546,7 +523,7 @@ fn unlink(holder: BorrowedFd<'_>, name: &OsStr, path: impl Fn() -> PathBuf) -> R
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(Errno::BUSY) => Err(Error::Mounted { path: path() }),
         Err(Errno::ISDIR) => Err(Error::Foreign { path: path(), kind: FileType::Directory }),
-        Err(source) => Err(Error::RemoveFile { path: path(), source }),
+        Err(source) => Err(PathError::new("remove the file", path(), source).into()),
     }
 }
 
@@ -566,7 +543,7 @@ fn remove_directory(
             let entry = left.into_iter().next().map(|(name, _)| PathBuf::from(name)).unwrap_or_default();
             Err(Error::Refilled { path: path(), entry })
         }
-        Err(source) => Err(Error::RemoveDirectory { path: path(), source }),
+        Err(source) => Err(PathError::new("remove the directory", path(), source).into()),
     }
 }
 

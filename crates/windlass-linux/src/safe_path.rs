@@ -13,19 +13,14 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use crate::name::{Name, Relative};
+use crate::path_error::PathError;
 
 /// What can go wrong on the way to a path.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The directory to begin with could not be opened.
-    #[error("open {}", path.display())]
-    OpenRoot {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
+    /// A system call failed.
+    #[error(transparent)]
+    System(#[from] PathError),
     /// Something below could not be opened.
     #[error("open {} beneath {}{}", below.display(), root.display(), hint(*source))]
     Open {
@@ -34,33 +29,6 @@ pub enum Error {
         /// The rest of the path.
         below: PathBuf,
         /// Why. [`Errno::LOOP`] is a link on the way, [`Errno::XDEV`] a mount or a way out.
-        #[source]
-        source: Errno,
-    },
-    /// A file or directory could not be made.
-    #[error("make {}", path.display())]
-    Make {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// The mode of a file or directory could not be set.
-    #[error("set the mode of {}", path.display())]
-    SetMode {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// What is open could not be looked at.
-    #[error("look at {}", path.display())]
-    Look {
-        /// What is open.
-        path: PathBuf,
-        /// Why.
         #[source]
         source: Errno,
     },
@@ -77,11 +45,8 @@ impl Error {
     #[must_use]
     pub fn errno(&self) -> Errno {
         match self {
-            Self::OpenRoot { source, .. }
-            | Self::Open { source, .. }
-            | Self::Make { source, .. }
-            | Self::SetMode { source, .. }
-            | Self::Look { source, .. } => *source,
+            Self::System(error) => error.source,
+            Self::Open { source, .. } => *source,
         }
     }
 }
@@ -122,7 +87,7 @@ impl Place {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match rustix::fs::open(&path, flags, Mode::empty()) {
             Ok(fd) => Ok(Self { fd, path }),
-            Err(source) => Err(Error::OpenRoot { path, source }),
+            Err(source) => Err(PathError::new("open", path, source).into()),
         }
     }
 
@@ -154,7 +119,7 @@ impl Place {
     /// gets the mode too.
     pub fn create(&self, below: &Relative, flags: OFlags, mode: Mode, mounts: Mounts) -> Result<Self, Error> {
         let below = below.as_path();
-        let failed = |source| Error::Make { path: self.path.join(below), source };
+        let failed = |source| PathError::new("make", self.path.join(below), source);
         let fd = open_beneath(&self.fd, below, flags | OFlags::CREATE, mode, mounts).map_err(failed)?;
         let file = Self { fd, path: joined(&self.path, below) };
         if file.mode()? != mode {
@@ -223,7 +188,7 @@ impl Place {
             return self.open_path(name, OFlags::PATH | OFlags::DIRECTORY, Mounts::Refuse).map(drop);
         }
         let status = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW);
-        let status = status.map_err(|source| Error::Look { path: self.path.join(name), source })?;
+        let status = status.map_err(|source| PathError::new("look at", self.path.join(name), source))?;
         if Mode::from_raw_mode(status.st_mode) == mode {
             return Ok(());
         }
@@ -251,7 +216,7 @@ impl Place {
         match rustix::fs::mkdirat(&self.fd, name, mode) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
-            Err(source) => Err(Error::Make { path: self.path.join(name), source }),
+            Err(source) => Err(PathError::new("make", self.path.join(name), source).into()),
         }
     }
 
@@ -278,11 +243,12 @@ impl Place {
 
     /// Changes its mode. It must be open for more than its path.
     pub fn set_mode(&self, mode: Mode) -> Result<(), Error> {
-        rustix::fs::fchmod(&self.fd, mode).map_err(|source| Error::SetMode { path: self.path.clone(), source })
+        let changed = rustix::fs::fchmod(&self.fd, mode);
+        changed.map_err(|source| PathError::new("set the mode of", &self.path, source).into())
     }
 
     fn status(&self) -> Result<Stat, Error> {
-        rustix::fs::fstat(&self.fd).map_err(|source| Error::Look { path: self.path.clone(), source })
+        rustix::fs::fstat(&self.fd).map_err(|source| PathError::new("look at", &self.path, source).into())
     }
 }
 

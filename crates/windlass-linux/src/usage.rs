@@ -14,30 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxFlags};
 use rustix::io::Errno;
 
+use crate::path_error::PathError;
 use crate::safe_path::{Mounts, Place, open_beneath};
-
-/// Why it is not known how much there is.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The file system did not say how full it is.
-    #[error("ask how full the file system of {} is", path.display())]
-    AskFileSystem {
-        /// A file or directory of it.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// A file or directory could not be looked at.
-    #[error("look at {}", path.display())]
-    Look {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-}
 
 /// How full a file system is. One that does not count its inodes says that it has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,9 +35,9 @@ pub struct Space {
 }
 
 /// How full the file system is that this place is in (rule P-265). Costs one call, whatever the file system holds.
-pub fn statfs(place: &Place) -> Result<Space, Error> {
+pub fn statfs(place: &Place) -> Result<Space, PathError> {
     let answer = rustix::fs::fstatfs(place)
-        .map_err(|source| Error::AskFileSystem { path: place.path().to_path_buf(), source })?;
+        .map_err(|source| PathError::new("ask for the statistics of the file system of", place.path(), source))?;
     let block_bytes = u64::try_from(answer.f_bsize).unwrap_or(0);
     // Saturating, because the numbers are the file system's, which may be somebody's program.
     let bytes = |blocks: u64| blocks.saturating_mul(block_bytes);
@@ -96,8 +74,8 @@ pub struct Walked {
 /// Counts what is at this place and below, in the same mount and on the same device (rule P-266).
 ///
 /// Links are counted and not followed. What vanishes meanwhile does not count.
-pub fn walk(place: &Place, budget: &Budget<'_>) -> Result<Walked, Error> {
-    let look = |source| Error::Look { path: place.path().to_path_buf(), source };
+pub fn walk(place: &Place, budget: &Budget<'_>) -> Result<Walked, PathError> {
+    let look = |source| PathError::new("look at", place.path(), source);
     let status = status_of(place, OsStr::new("")).map_err(look)?;
     let mut walk = Walk {
         place,
@@ -162,7 +140,7 @@ impl Walk<'_> {
     const OPEN_MAX: usize = 32;
 
     /// Not recursive: whoever filled the tree chose its depth, and could choose the depth of our stack.
-    fn run(&mut self, top: OwnedFd) -> Result<(), Error> {
+    fn run(&mut self, top: OwnedFd) -> Result<(), PathError> {
         let mut buffer = vec![MaybeUninit::uninit(); 32 * 1024];
         let mut going = if self.pay() { self.enter(top, OsString::new(), &mut buffer)? } else { Going::NoFurther };
         while going == Going::On {
@@ -201,7 +179,7 @@ impl Walk<'_> {
     }
 
     /// Goes down into a directory: counts it and the files in it.
-    fn enter(&mut self, fd: OwnedFd, name: OsString, buffer: &mut [MaybeUninit<u8>]) -> Result<Going, Error> {
+    fn enter(&mut self, fd: OwnedFd, name: OsString, buffer: &mut [MaybeUninit<u8>]) -> Result<Going, PathError> {
         let status = status_of(&fd, OsStr::new("")).map_err(|source| self.look(&name, source))?;
         if extent(&status) != self.extent {
             return Ok(Going::On); // a subvolume, which no mount separates
@@ -258,9 +236,9 @@ impl Walk<'_> {
     }
 
     /// That something could not be looked at, in the directory where the walk is.
-    fn look(&self, name: &OsStr, source: Errno) -> Error {
+    fn look(&self, name: &OsStr, source: Errno) -> PathError {
         let names = self.levels.iter().map(|it| it.name.as_os_str()).chain([name]).filter(|it| !it.is_empty());
-        Error::Look { path: self.place.path().iter().chain(names).collect(), source }
+        PathError::new("look at", self.place.path().iter().chain(names).collect::<PathBuf>(), source)
     }
 }
 

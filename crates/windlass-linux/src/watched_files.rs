@@ -63,6 +63,8 @@ const PASSES_MAX: usize = 1000;
 pub struct Choice {
     /// Whether a file of this name is read.
     pub file: fn(&OsStr) -> bool,
+    /// Whether a file of this name, which is not read, is told of.
+    pub misnamed: fn(&OsStr) -> bool,
     /// Whether a directory of this name is entered.
     pub directory: fn(&OsStr) -> bool,
     /// What is larger is not read.
@@ -96,6 +98,11 @@ pub enum Change {
         path: PathBuf,
         /// Why.
         trouble: Trouble,
+    },
+    /// It is there, and is not read because of its name ([`Choice::misnamed`]).
+    Misnamed {
+        /// The file.
+        path: PathBuf,
     },
     /// Another directory takes its place, and what is in that counts from now on.
     Replaced {
@@ -220,7 +227,10 @@ pub struct WatchedFiles {
     root_was: Option<(Identity, PathBuf)>,
     /// Directories in whose places others are, which say nothing about what was in them; and what was mounted and is gone.
     lost: BTreeSet<PathBuf>,
-    /// Tells of changes of the mount table while a directory is lost: mounting makes no file event.
+    /// Directories in which there was no file when they were entered, and below which none has been told: perhaps they are
+    /// to be mounted on.
+    bare: BTreeSet<PathBuf>,
+    /// Tells of changes of the mount table while a directory is lost or bare: mounting makes no file event.
     mounts: Option<OwnedFd>,
     as_of: SystemTime,
     heard: Instant,
@@ -259,6 +269,7 @@ impl WatchedFiles {
             mount_points: BTreeSet::new(),
             root_was: None,
             lost: BTreeSet::new(),
+            bare: BTreeSet::new(),
             mounts: None,
             as_of: SystemTime::UNIX_EPOCH,
             heard: Instant::now(),
@@ -360,17 +371,22 @@ impl WatchedFiles {
                 }
                 Change::Content { path, bytes, origin } => {
                     self.known.insert(path.clone(), Known::File(true));
+                    self.bare.retain(|it| !path.starts_with(it));
                     self.moved.remove(&path);
                     whole.push(Change::Content { path, bytes, origin });
                 }
-                other @ (Change::Gone { .. } | Change::Unreadable { .. } | Change::Replaced { .. }) => {
-                    whole.push(other)
-                }
+                other @ (Change::Gone { .. }
+                | Change::Unreadable { .. }
+                | Change::Misnamed { .. }
+                | Change::Replaced { .. }) => whole.push(other),
             }
         }
         // What was moved here as a part of a directory has been looked at with it.
         let (known, touched) = (&self.known, &self.touched);
         self.moved.retain(|it| touched.contains(it) || matches!(known.get(it), Some(Known::File(_))));
+        if self.lost.is_empty() && self.bare.is_empty() {
+            self.mounts = None;
+        }
         self.as_of = as_of;
         if self.touched.is_empty() {
             self.read = self.begun;
@@ -414,7 +430,7 @@ impl WatchedFiles {
             Err(errno) => return Err(Error::Events(errno)),
         }
         if self.mounts.is_some() && awaited.last().is_some_and(|it| it.revents().contains(PollFlags::PRI)) {
-            self.touched.extend(self.lost.iter().cloned());
+            self.touched.extend(self.lost.iter().chain(&self.bare).cloned());
         }
         Ok(())
     }
@@ -529,10 +545,10 @@ impl WatchedFiles {
                     other => self.close(path, other, found),
                 }
             }
-        } else {
-            if file {
-                self.look_at_file(path, &full, &status, found);
-            }
+        } else if file {
+            self.look_at_file(path, &full, &status, found);
+        } else if (self.choice.misnamed)(name) && self.known.insert(path.into(), Known::File(false)).is_none() {
+            found.push(Change::Misnamed { path: path.into() });
         }
     }
 
@@ -659,6 +675,15 @@ impl WatchedFiles {
         let names = std::fs::read_dir(full)
             .and_then(|it| it.map(|it| it.map(|it| it.file_name())).collect::<io::Result<Vec<OsString>>>());
         let names = names.map_err(Trouble::of_directory)?;
+        if names.iter().any(|it| (self.choice.file)(it)) {
+            self.bare.remove(path);
+        } else if self.bare.insert(path.into()) && self.mounts.is_none() {
+            self.mounts = identity::mounts();
+            if Identity::of(full).ok() != Some(now) {
+                // It was mounted on before that was listened to.
+                self.touched.insert(path.into());
+            }
+        }
         let below = |it: &&PathBuf| it.parent() == Some(path) && it.as_path() != path;
         left.extend(self.known_at(path).map(|(it, _)| it).filter(below).cloned());
         left.extend(
@@ -744,9 +769,6 @@ impl WatchedFiles {
             false => _ = self.mount_points.remove(path),
         }
         self.lost.remove(path);
-        if self.lost.is_empty() {
-            self.mounts = None;
-        }
     }
 
     /// What was mounted at or below a path that is gone, unless the mount is in another place now with a directory above it.
@@ -839,6 +861,7 @@ impl WatchedFiles {
         self.entered.retain(|it, _| !is_over(it));
         self.mount_points.retain(|it| !is_over(it));
         self.lost.retain(|it| !is_over(it));
+        self.bare.retain(|it| !it.starts_with(path));
         self.led.retain(|it, _| !is_over(it));
         let all: Vec<(PathBuf, Known)> = self.known_at(path).map(|(path, known)| (path.clone(), *known)).collect();
         for (path, known) in all.into_iter().filter(|(it, _)| is_over(it)) {

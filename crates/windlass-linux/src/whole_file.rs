@@ -18,47 +18,15 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 
 use crate::name::Name;
+use crate::path_error::PathError;
 use crate::safe_path::{Mounts, Place, open_beneath};
 
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The new contents could not be written. The old ones are there.
-    #[error("write {}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// The new contents could not be put in place of the old ones, which are still there.
-    #[error("replace {}", path.display())]
-    Replace {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// The new contents are in place, but might not survive a loss of power.
-    #[error("sync the directory of {}", path.display())]
-    Sync {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// The file could not be read.
-    #[error("read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
+    /// A system call failed.
+    #[error(transparent)]
+    System(#[from] PathError),
     /// It is larger than a file of this kind can be.
     #[error("read {}: it is larger than {max_bytes} bytes", path.display())]
     Large {
@@ -67,24 +35,6 @@ pub enum Error {
         /// The most that was expected.
         max_bytes: usize,
     },
-    /// The file could not be removed.
-    #[error("remove {}", path.display())]
-    Remove {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// The directory could not be listed.
-    #[error("list {}", path.display())]
-    List {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
 }
 
 impl Error {
@@ -92,12 +42,7 @@ impl Error {
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {
         match self {
-            Self::Write { source, .. }
-            | Self::Replace { source, .. }
-            | Self::Sync { source, .. }
-            | Self::Read { source, .. }
-            | Self::Remove { source, .. }
-            | Self::List { source, .. } => Some(*source),
+            Self::System(error) => Some(error.source),
             Self::Large { .. } => None,
         }
     }
@@ -172,7 +117,7 @@ fn replace(
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let unfinished = PathBuf::from(format!("{}{}", ours(), NEXT.fetch_add(1, Ordering::Relaxed)));
     let path = directory.path().join(name.as_path());
-    let write = |source| Error::Write { path: path.clone(), source };
+    let write = |source| PathError::new("write", path.clone(), source);
     before(Step::Make);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
     let file = open_beneath(directory, &unfinished, flags, mode, Mounts::Refuse).map_err(write)?;
@@ -191,16 +136,16 @@ fn replace(
     let replaced = written.map_err(write).and_then(|()| {
         before(Step::Rename);
         rustix::fs::renameat(directory, &unfinished, directory, name.as_path())
-            .map_err(|source| Error::Replace { path: path.clone(), source })
+            .map_err(|source| PathError::new("replace", path.clone(), source))
     });
     if let Err(error) = replaced {
         // What is left is small, and swept up at the next start.
         let _ = rustix::fs::unlinkat(directory, &unfinished, AtFlags::empty());
-        return Err(error);
+        return Err(error.into());
     }
     if survives == Survives::PowerLoss {
         before(Step::SyncDirectory);
-        sync(directory).map_err(|source| Error::Sync { path, source })?;
+        sync(directory).map_err(|source| PathError::new("sync the directory of", path, source))?;
     }
     Ok(())
 }
@@ -212,12 +157,12 @@ fn replace(
 /// it, unless it [survives](Survives::PowerLoss) that. This is for contents of which all that is told apart.
 pub fn begin(directory: &Place, name: &Name, contents: &[u8], survives: Survives) -> Result<Option<Begun>, Error> {
     let path = || directory.path().join(name.as_path());
-    let failed = |source| Error::Write { path: path(), source };
+    let failed = |source| PathError::new("write", path(), source);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
     let file = match open_beneath(directory, name.as_path(), flags, WRITTEN, Mounts::Refuse) {
         Ok(file) => file,
         Err(Errno::EXIST) => return Ok(None),
-        Err(source) => return Err(failed(source)),
+        Err(source) => return Err(failed(source).into()),
     };
     let written = write_all(&file, contents).and_then(|()| match survives {
         Survives::Crash => Ok(()),
@@ -225,10 +170,10 @@ pub fn begin(directory: &Place, name: &Name, contents: &[u8], survives: Survives
     });
     if let Err(source) = written {
         let _ = rustix::fs::unlinkat(directory, name.as_path(), AtFlags::empty());
-        return Err(failed(source));
+        return Err(failed(source).into());
     }
     if survives == Survives::PowerLoss {
-        sync(directory).map_err(|source| Error::Sync { path: path(), source })?;
+        sync(directory).map_err(|source| PathError::new("sync the directory of", path(), source))?;
     }
     Ok(Some(Begun { file }))
 }
@@ -263,13 +208,13 @@ pub struct Read {
 /// As [`read()`], and tells whether it was sealed.
 pub fn read_marked(directory: &Place, name: &Name, max_bytes: usize) -> Result<Option<Read>, Error> {
     let path = || directory.path().join(name.as_path());
-    let failed = |source| Error::Read { path: path(), source };
+    let failed = |source| PathError::new("read", path(), source);
     // Not blocking: what is there could be a fifo.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match open_beneath(directory, name.as_path(), flags, Mode::empty(), Mounts::Refuse) {
         Ok(file) => file,
         Err(Errno::NOENT) => return Ok(None),
-        Err(source) => return Err(failed(source)),
+        Err(source) => return Err(failed(source).into()),
     };
     let status = rustix::fs::fstat(&file).map_err(failed)?;
     let seal = Seal::of(Mode::from_raw_mode(status.st_mode));
@@ -292,7 +237,7 @@ pub fn read_marked(directory: &Place, name: &Name, max_bytes: usize) -> Result<O
             }
             Ok(count) => contents.truncate(length_read + count),
             Err(Errno::INTR) => contents.truncate(length_read),
-            Err(source) => return Err(failed(source)),
+            Err(source) => return Err(failed(source).into()),
         }
     }
 }
@@ -328,7 +273,7 @@ pub fn seal(directory: &Place, name: &Name, seal: Seal) -> Result<(), Error> {
     // The one call here that follows a link. To put one here, one must be us.
     match rustix::fs::chmodat(directory, name.as_path(), seal.mode(), AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(source) => Err(Error::Write { path: directory.path().join(name.as_path()), source }),
+        Err(source) => Err(PathError::new("write", directory.path().join(name.as_path()), source).into()),
     }
 }
 
@@ -336,13 +281,13 @@ pub fn seal(directory: &Place, name: &Name, seal: Seal) -> Result<(), Error> {
 pub fn remove(directory: &Place, name: &Name) -> Result<(), Error> {
     match rustix::fs::unlinkat(directory, name.as_path(), AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(source) => Err(Error::Remove { path: directory.path().join(name.as_path()), source }),
+        Err(source) => Err(PathError::new("remove", directory.path().join(name.as_path()), source).into()),
     }
 }
 
 /// The names in a directory, sorted.
 pub fn names(directory: &Place) -> Result<Vec<Name>, Error> {
-    let readable = reopen(directory).map_err(|source| Error::List { path: directory.path().into(), source })?;
+    let readable = reopen(directory).map_err(|source| PathError::new("list", directory.path(), source))?;
     let entries = entries(&Place::of(readable, directory.path()))?;
     Ok(entries.into_iter().map(|(name, _)| name).collect())
 }
@@ -355,7 +300,7 @@ pub fn entries(directory: &Place) -> Result<Vec<(Name, FileType)>, Error> {
     let mut listing = RawDir::new(directory, &mut buffer);
     let mut entries = Vec::new();
     while let Some(entry) = listing.next() {
-        let entry = entry.map_err(|source| Error::List { path: directory.path().into(), source })?;
+        let entry = entry.map_err(|source| PathError::new("list", directory.path(), source))?;
         // All but `.` and `..` are names.
         let name = Name::new("entry", OsStr::from_bytes(entry.file_name().to_bytes()));
         entries.extend(name.map(|it| (it, entry.file_type())));

@@ -13,12 +13,11 @@
 //! the moment when the lane's oldest job becomes slow.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 mod lanes;
 

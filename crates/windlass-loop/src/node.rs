@@ -17,10 +17,9 @@ use windlass_csi::proto::csi::{
 
 use crate::capability::{self, Wish};
 use crate::controller::FILESYSTEM;
-use crate::disk;
 use crate::driver::{CallKind, Driver, given};
 use crate::record::{Life, Record, Use};
-use crate::{grow, health, publish, size, stage};
+use crate::{disk, grow, health, publish, size, stage};
 
 /// Says in the volume context that a volume lives with its pod.
 const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";

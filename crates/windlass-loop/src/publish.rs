@@ -5,11 +5,10 @@ use std::path::Path;
 
 use rustix::fs::Mode;
 use tonic::Status;
-use windlass_linux::block_map;
 use windlass_linux::mount::{self, Extent, Options};
 use windlass_linux::name::Name;
-use windlass_linux::remove;
 use windlass_linux::safe_path::{Mounts, Place};
+use windlass_linux::{block_map, remove};
 
 use crate::capability::Wish;
 use crate::disk::{self, Loops};

@@ -1,13 +1,13 @@
 //! The API server as far as this node's status goes: which volumes it reports in use, and which are listed as attached.
 
-use crate::{
-    faults::Fault,
-    life::Sabotage,
-    script::ReportTrouble,
-    world::{Happening, World},
-};
+use crate::faults::Fault;
+use crate::life::Sabotage;
+use crate::script::ReportTrouble;
+use crate::world::{Happening, World};
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_core::{Event, event::Attachment, ids::VolumeId};
+use windlass_core::Event;
+use windlass_core::event::Attachment;
+use windlass_core::ids::VolumeId;
 
 /// What stands in the node's status.
 #[derive(Clone, Debug, Default)]

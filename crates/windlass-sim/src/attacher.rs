@@ -4,20 +4,16 @@
 //! Its order is the real one's (`spec/controller.md`): to detach, it looks whether the volume is reported in use, stops
 //! listing it as attached, looks again, and only then detaches. Between any two of these the node may write a report.
 
-use crate::{
-    faults::Fault,
-    kernel::volume_of,
-    script::AttacherTrouble,
-    setting::UsePlan,
-    source::PodState,
-    world::{Happening, World},
-};
+use crate::faults::Fault;
+use crate::kernel::volume_of;
+use crate::script::AttacherTrouble;
+use crate::setting::UsePlan;
+use crate::source::PodState;
+use crate::world::{Happening, World};
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_core::{
-    event::Attachment,
-    ids::VolumeId,
-    spec::{Attach, Phase},
-};
+use windlass_core::event::Attachment;
+use windlass_core::ids::VolumeId;
+use windlass_core::spec::{Attach, Phase};
 
 /// The controller.
 #[derive(Clone, Debug, Default)]

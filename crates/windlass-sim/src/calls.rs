@@ -1,24 +1,20 @@
 //! Calls on their way: from the executor to a driver or to the plugin itself, what they do there, and the answer back.
 
-use crate::{
-    driver::{Answer, Call, CallId, Effect, Response, device_of, file_system_of, fits, respond},
-    edge::Edge,
-    executor::{Flight, after_deadline},
-    faults::Fault,
-    life::Sabotage,
-    rng::Rng,
-    script::{Behavior, LocalTrouble},
-    setting::Medium,
-    world::{Happening, World},
-};
+use crate::driver::{Answer, Call, CallId, Effect, Response, device_of, file_system_of, fits, respond};
+use crate::edge::Edge;
+use crate::executor::{Flight, after_deadline};
+use crate::faults::Fault;
+use crate::life::Sabotage;
+use crate::rng::Rng;
+use crate::script::{Behavior, LocalTrouble};
+use crate::setting::Medium;
+use crate::world::{Happening, World};
 use std::sync::Arc;
-use windlass_core::{
-    Operation,
-    event::Place,
-    ids::Time,
-    operation::{Action, Cause, Obstacle, OperationKind, Trouble},
-    spec::Attach,
-};
+use windlass_core::Operation;
+use windlass_core::event::MountPlace;
+use windlass_core::ids::Time;
+use windlass_core::operation::{Action, Cause, Obstacle, OperationKind, Trouble};
+use windlass_core::spec::Attach;
 
 impl World {
     /// Makes the call of a flight.
@@ -107,7 +103,7 @@ impl World {
             Attach::ByNode => self.node_attached.contains(volume),
             Attach::ByController => self.attacher.is_attached(volume),
         };
-        let staged = || self.kernel.visible(&Place::Stage(volume.clone())).is_some();
+        let staged = || self.kernel.visible(&MountPlace::Stage(volume.clone())).is_some();
         match operation.action.kind() {
             OperationKind::Stage | OperationKind::Publish if !attached => {
                 Some("NOT_FOUND: the volume is not attached to this node")
@@ -272,7 +268,7 @@ impl World {
     }
 
     /// Mounts a volume, unless it is mounted there already (CSI: the calls are idempotent).
-    fn make_mount(&mut self, place: &Place, call: &Call) {
+    fn make_mount(&mut self, place: &MountPlace, call: &Call) {
         let volume = call.operation.volume();
         let Some(plan) = self.setting.volume(volume) else {
             return;
@@ -290,7 +286,7 @@ impl World {
         self.mount_changed(place);
     }
 
-    fn take_mount(&mut self, place: &Place) {
+    fn take_mount(&mut self, place: &MountPlace) {
         self.contents.remove(place);
         if self.kernel.unmount_all(place) {
             self.mount_changed(place);

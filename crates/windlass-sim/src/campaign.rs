@@ -3,22 +3,16 @@
 //! Seeds are independent, so threads take them one by one from a counter. What is printed depends on the seeds alone, but
 //! for the speeds.
 
-use crate::{
-    faults::Counts,
-    life::{Failure, Options, plan, run_seed},
-    minimise::minimise,
-    script::DAY,
-    trace::Clock,
-};
-use std::{
-    fmt::Write,
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use crate::faults::Counts;
+use crate::life::{Failure, Options, plan, run_seed};
+use crate::minimise::minimise;
+use crate::script::DAY;
+use crate::trace::Clock;
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// How many failing seeds are shown in full.
 const SHOWN: usize = 3;

@@ -1,14 +1,13 @@
 //! What is the matter at the moment: troubles that last, and objects as they are now.
 
-use crate::{
-    script::{AttacherTrouble, LocalTrouble, ReportTrouble},
-    setting::Setting,
-};
+use crate::script::{AttacherTrouble, LocalTrouble, ReportTrouble};
+use crate::setting::Setting;
 use std::collections::BTreeMap;
-use windlass_core::{expand, ids::Time};
+use windlass_core::expand;
+use windlass_core::ids::Time;
 
 /// Everything around the node that changes and is not a thing of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Conditions {
     /// Troubles of plugins without drivers: which, how often in a thousand, until when.
     pub local: Vec<(LocalTrouble, u32, Time)>,
@@ -44,15 +43,9 @@ impl Conditions {
     pub fn new(setting: &Setting) -> Self {
         let size = |bytes: Option<u64>| expand::Size { wanted_bytes: bytes, recorded_bytes: bytes };
         Self {
-            local: Vec::new(),
-            attacher: Vec::new(),
-            reports: Vec::new(),
-            timers_late: None,
-            lookups_failing: BTreeMap::new(),
-            objects_missing: BTreeMap::new(),
             revisions: setting.volumes.iter().map(|_| 1).collect(),
             sizes: setting.volumes.iter().map(|it| size(it.size_bytes)).collect(),
-            growth_refused: BTreeMap::new(),
+            ..Self::default()
         }
     }
 

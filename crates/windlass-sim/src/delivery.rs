@@ -1,20 +1,17 @@
 //! What arrives from the sources: pods and ends of lists, told to the engine with their volumes as they can be looked up at
 //! that moment.
 
-use crate::{
-    faults::Fault,
-    script::List,
-    source::{LogVersion, PodState},
-    world::{Happening, World},
-};
-use std::{sync::Arc, time::Duration};
-use windlass_core::{
-    Event,
-    event::Containers,
-    ids::{Time, Version},
-    reason::{Code, Reason, WaitsOn},
-    spec::{Phase, Pod, PodVolume, Use, VolumeSpec, Want},
-};
+use crate::faults::Fault;
+use crate::script::List;
+use crate::source::{LogVersion, PodState};
+use crate::world::{Happening, World};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_core::Event;
+use windlass_core::event::Containers;
+use windlass_core::ids::{Time, Version};
+use windlass_core::reason::{Code, Reason, WaitsOn};
+use windlass_core::spec::{Phase, Pod, PodVolume, Use, VolumeSpec, Want};
 
 /// Something on its way from a source to the process.
 #[derive(Clone, Debug)]

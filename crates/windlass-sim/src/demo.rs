@@ -1,18 +1,15 @@
 //! A short story of one node, told by hand: what the engine does while pods come and go and things go wrong.
 
-use crate::{
-    checks,
-    life::Options,
-    script::{Behavior, Entry, Script, Start, Stimulus},
-    setting::{Medium, PodPlan, Setting, SourcePlan, UsePlan, VolumePlan},
-    world::World,
-};
-use std::{fmt::Write, time::Duration};
-use windlass_core::{
-    event::Goal,
-    ids::{ObjectName, OuterName, PluginName, PodUid, Time},
-    spec::{Access, Capabilities, Identity, Mode, Refresh, Sharing},
-};
+use crate::checks;
+use crate::life::Options;
+use crate::script::{Behavior, Entry, Script, Start, Stimulus};
+use crate::setting::{Medium, PodPlan, Setting, SourcePlan, UsePlan, VolumePlan};
+use crate::world::World;
+use std::fmt::Write;
+use std::time::Duration;
+use windlass_core::event::Goal;
+use windlass_core::ids::{ObjectName, OuterName, PluginName, PodUid, Time};
+use windlass_core::spec::{Access, Capabilities, Identity, Mode, Refresh, Sharing};
 
 const INTRODUCTION: &str = "\
 The life of one node, with windlass's real engine and everything around it simulated.

@@ -1,13 +1,11 @@
 //! Says in plain words what happens, for traces that people read.
 
 use std::sync::Arc;
-use windlass_core::{
-    Event, Operation,
-    event::{Attachment, Containers, Place, Record},
-    notice::{Notice, Verdict},
-    operation::{Action, Done, Earlier, Outcome},
-    spec::{Phase, Pod, Want},
-};
+use windlass_core::event::{Attachment, Containers, MountPlace, Record};
+use windlass_core::notice::{Notice, Verdict};
+use windlass_core::operation::{Action, Done, Earlier, Outcome};
+use windlass_core::spec::{Phase, Pod, Want};
+use windlass_core::{Event, Operation};
 
 /// A fact that the engine is told.
 pub fn describe(event: &Event) -> String {
@@ -104,10 +102,10 @@ fn found_words(record: &Record, seen: bool) -> &'static str {
 }
 
 /// Where a mount is, as the end of a sentence.
-pub fn place_words(place: &Place) -> String {
+pub fn place_words(place: &MountPlace) -> String {
     match place {
-        Place::Stage(volume) => format!("where {volume} is staged"),
-        Place::Publish(volume, pod) => format!("at {volume} in pod {pod}"),
+        MountPlace::Stage(volume) => format!("where {volume} is staged"),
+        MountPlace::Publish(volume, pod) => format!("at {volume} in pod {pod}"),
     }
 }
 

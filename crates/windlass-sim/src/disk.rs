@@ -4,18 +4,15 @@
 //! layer when it is synced. What was not synced is there, gone, or torn after a power loss; what was synced is there.
 //! Records are written in the ways that a [`Write`] names, and a tear leaves what it leaves of each.
 
-use crate::{
-    faults::{Counts, Fault},
-    rng::Rng,
-};
-use std::{collections::BTreeMap, sync::Arc};
-use windlass_core::{
-    event::{Place, Record},
-    flight::{How, Survives, Write},
-    ids::{InnerName, PluginName, PodUid, VolumeId},
-    operation::Proof,
-    spec::{Mode, VolumeSpec},
-};
+use crate::faults::{Counts, Fault};
+use crate::rng::Rng;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use windlass_core::event::{MountPlace, Record};
+use windlass_core::flight::{How, Survives, Write};
+use windlass_core::ids::{InnerName, PluginName, PodUid, VolumeId};
+use windlass_core::operation::Proof;
+use windlass_core::spec::{Mode, VolumeSpec};
 
 /// Something written, in both layers.
 #[derive(Clone, Debug, Default)]
@@ -175,20 +172,20 @@ impl Disk {
     }
 
     /// Is there a directory that stands for what is at this place?
-    pub fn has_directory(&self, place: &Place) -> bool {
+    pub fn has_directory(&self, place: &MountPlace) -> bool {
         match place {
-            Place::Stage(_) => false,
-            Place::Publish(volume, pod) => {
+            MountPlace::Stage(_) => false,
+            MountPlace::Publish(volume, pod) => {
                 self.slots.get(&(pod.clone(), volume.clone())).is_some_and(|it| it.directory.now)
             }
         }
     }
 
     /// Writes a record of a mount.
-    pub fn write(&mut self, place: &Place, record: MountRecord, write: Write) {
+    pub fn write(&mut self, place: &MountPlace, record: MountRecord, write: Write) {
         let file = match place {
-            Place::Stage(volume) => self.staged.entry(volume.clone()).or_default(),
-            Place::Publish(volume, pod) => {
+            MountPlace::Stage(volume) => self.staged.entry(volume.clone()).or_default(),
+            MountPlace::Publish(volume, pod) => {
                 let slot = self.slots.entry((pod.clone(), volume.clone()));
                 &mut slot.or_insert_with(|| Slot::of(&record.spec)).record
             }
@@ -196,35 +193,37 @@ impl Disk {
         file.write(record, write);
     }
 
-    fn file(&self, place: &Place) -> Option<&RecordFile> {
+    fn file(&self, place: &MountPlace) -> Option<&RecordFile> {
         match place {
-            Place::Stage(volume) => self.staged.get(volume),
-            Place::Publish(volume, pod) => self.slots.get(&(pod.clone(), volume.clone())).map(|it| &it.record),
+            MountPlace::Stage(volume) => self.staged.get(volume),
+            MountPlace::Publish(volume, pod) => self.slots.get(&(pod.clone(), volume.clone())).map(|it| &it.record),
         }
     }
 
-    fn file_mut(&mut self, place: &Place) -> Option<&mut RecordFile> {
+    fn file_mut(&mut self, place: &MountPlace) -> Option<&mut RecordFile> {
         match place {
-            Place::Stage(volume) => self.staged.get_mut(volume),
-            Place::Publish(volume, pod) => self.slots.get_mut(&(pod.clone(), volume.clone())).map(|it| &mut it.record),
+            MountPlace::Stage(volume) => self.staged.get_mut(volume),
+            MountPlace::Publish(volume, pod) => {
+                self.slots.get_mut(&(pod.clone(), volume.clone())).map(|it| &mut it.record)
+            }
         }
     }
 
     /// What stands in the record of a mount. A torn one reads as nothing.
-    pub fn read(&self, place: &Place) -> Option<&MountRecord> {
+    pub fn read(&self, place: &MountPlace) -> Option<&MountRecord> {
         self.file(place)?.read()
     }
 
     /// Would there be a record of this mount after a power loss?
-    pub fn has_durable_record(&self, place: &Place) -> bool {
+    pub fn has_durable_record(&self, place: &MountPlace) -> bool {
         self.file(place).is_some_and(|it| it.layers.durable.is_some())
     }
 
     /// The records of mounts that a power loss may change and must not take.
-    pub fn durable_records(&self) -> impl Iterator<Item = (Place, &VolumeSpec)> {
-        let staged = self.staged.iter().map(|(volume, it)| (Place::Stage(volume.clone()), it));
+    pub fn durable_records(&self) -> impl Iterator<Item = (MountPlace, &VolumeSpec)> {
+        let staged = self.staged.iter().map(|(volume, it)| (MountPlace::Stage(volume.clone()), it));
         let slots = self.slots.iter();
-        let published = slots.map(|((pod, volume), it)| (Place::Publish(volume.clone(), pod.clone()), &it.record));
+        let published = slots.map(|((pod, volume), it)| (MountPlace::Publish(volume.clone(), pod.clone()), &it.record));
         staged.chain(published).filter_map(|(place, it)| match (&it.layers.now, &it.layers.durable) {
             (Some(File::Whole(_)), Some(File::Whole(record))) => Some((place, &*record.spec)),
             (_, _) => None,
@@ -232,14 +231,14 @@ impl Disk {
     }
 
     /// Marks the record of a mount: it proves nothing any more.
-    pub fn retire(&mut self, place: &Place, with_pod: bool) {
+    pub fn retire(&mut self, place: &MountPlace, with_pod: bool) {
         if let Some(file) = self.file_mut(place) {
             file.retire(with_pod);
         }
     }
 
     /// Removes the record of a mount.
-    pub fn remove_record(&mut self, place: &Place) {
+    pub fn remove_record(&mut self, place: &MountPlace) {
         if let Some(file) = self.file_mut(place) {
             file.remove();
         }
@@ -403,8 +402,8 @@ mod tests {
         Arc::new(setting.volumes[0].spec(&setting, &"p".into(), Default::default()))
     }
 
-    fn place() -> Place {
-        Place::Publish(spec().id.clone(), "p".into())
+    fn place() -> MountPlace {
+        MountPlace::Publish(spec().id.clone(), "p".into())
     }
 
     fn intent() -> MountRecord {

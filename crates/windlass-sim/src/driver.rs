@@ -4,19 +4,15 @@
 //! What it did outlives its process, as sessions and mounts do, and is gone after a reboot. A call that has reached it is
 //! carried out whether or not somebody still waits for the answer.
 
-use crate::{
-    rng::{Rng, number_of},
-    script::Behavior,
-    setting::{Medium, VolumePlan},
-};
+use crate::rng::{Rng, number_of};
+use crate::script::Behavior;
+use crate::setting::{Medium, VolumePlan};
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_core::{
-    Operation,
-    event::Place,
-    ids::{OperationId, Time, VolumeId},
-    operation::{Cause, OperationKind, Proof, Trouble},
-    spec::Concurrency,
-};
+use windlass_core::Operation;
+use windlass_core::event::MountPlace;
+use windlass_core::ids::{OperationId, Time, VolumeId};
+use windlass_core::operation::{Cause, OperationKind, Proof, Trouble};
+use windlass_core::spec::Concurrency;
 
 /// A driver.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +44,7 @@ pub struct Call {
     /// What was asked.
     pub operation: Operation,
     /// The place it is about, if it is about a mount.
-    pub place: Option<Place>,
+    pub place: Option<MountPlace>,
     /// The driver; none if the process does it itself.
     pub driver: Option<usize>,
     /// The life of the process that asked.

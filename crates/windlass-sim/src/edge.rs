@@ -4,12 +4,12 @@
 //! They are counted from the beginning of a life, through all kills, so that a number names the same moment whenever the
 //! life is played again.
 
-use crate::{
-    script::Start,
-    world::{Happening, World},
-};
-use std::{fmt, str::FromStr};
-use windlass_core::{flight::Step, ids::OperationId};
+use crate::script::Start;
+use crate::world::{Happening, World};
+use std::fmt;
+use std::str::FromStr;
+use windlass_core::flight::Step;
+use windlass_core::ids::OperationId;
 
 /// A kill at an edge. It is written as the edge's number, and how the process comes back: `12:later`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -3,28 +3,24 @@
 //! Which steps, and in which order, is the [`Flight`](flight::Flight) that is shipped. What is simulated is what the steps do:
 //! the disk they write to, the plugin and the driver that are called, and the mount table that is looked at.
 
-use crate::{
-    describe::describe_operation,
-    disk::{AttachRecord, MountRecord},
-    driver::{Answer, fits},
-    edge::Edge,
-    faults::Fault,
-    kernel::Mount,
-    life::Sabotage,
-    process::RefusedGrowth,
-    rng::Rng,
-    setting::Setting,
-    world::{Happening, World},
-};
+use crate::describe::describe_operation;
+use crate::disk::{AttachRecord, MountRecord};
+use crate::driver::{Answer, fits};
+use crate::edge::Edge;
+use crate::faults::Fault;
+use crate::kernel::Mount;
+use crate::life::Sabotage;
+use crate::process::RefusedGrowth;
+use crate::rng::Rng;
+use crate::setting::Setting;
+use crate::world::{Happening, World};
 use std::sync::Arc;
-use windlass_core::{
-    Event, Operation,
-    event::{Place, Record},
-    flight::{self, End, Known, Left, Recorded, Step, Trace, Write},
-    ids::{OperationId, Time},
-    operation::{Action, Cause, Done, Earlier, OperationKind, Outcome, Proof, Trouble},
-    spec::{Identity, VolumeSpec},
-};
+use windlass_core::event::{MountPlace, Record};
+use windlass_core::flight::{self, End, Known, Left, Recorded, Step, Trace, Write};
+use windlass_core::ids::{OperationId, Time};
+use windlass_core::operation::{Action, Cause, Done, Earlier, OperationKind, Outcome, Proof, Trouble};
+use windlass_core::spec::{Identity, VolumeSpec};
+use windlass_core::{Event, Operation};
 
 /// How long the disk keeps writes in memory before it writes them back by itself.
 const WRITE_BACK: u64 = 30_000;
@@ -38,7 +34,7 @@ pub struct Flight {
     /// What was asked for.
     pub operation: Operation,
     /// The place it is about, if it is about a mount.
-    pub place: Option<Place>,
+    pub place: Option<MountPlace>,
     /// Whether it has begun, and how long it may take.
     pub turn: Turn,
     /// Its steps, and how far it has come.
@@ -201,11 +197,11 @@ impl World {
     }
 
     /// The place that an operation is about. One for something unreadable knows only the names of its directories.
-    pub(crate) fn place_of(&self, operation: &Operation) -> Option<Place> {
+    pub(crate) fn place_of(&self, operation: &Operation) -> Option<MountPlace> {
         let volume = operation.volume();
         match &operation.action {
-            Action::Stage { .. } | Action::Unstage => Some(Place::Stage(volume.clone())),
-            Action::Publish { pod, .. } => Some(Place::Publish(volume.clone(), pod.clone())),
+            Action::Stage { .. } | Action::Unstage => Some(MountPlace::Stage(volume.clone())),
+            Action::Publish { pod, .. } => Some(MountPlace::Publish(volume.clone(), pod.clone())),
             Action::Unpublish { pod, .. } => {
                 let spec = &operation.spec;
                 let named = self.disk.published().find(|it| {
@@ -215,14 +211,14 @@ impl World {
                         && it.mode == spec.mode
                 });
                 let volume = named.map_or(volume, |it| it.volume);
-                Some(Place::Publish(volume.clone(), pod.clone()))
+                Some(MountPlace::Publish(volume.clone(), pod.clone()))
             }
             Action::Attach | Action::Expand { .. } | Action::Detach => None,
         }
     }
 
     /// What the process knows of a record before it reads it.
-    fn known(&self, operation: &Operation, place: Option<&Place>) -> Known {
+    fn known(&self, operation: &Operation, place: Option<&MountPlace>) -> Known {
         let disk_read = self.process.as_ref().is_some_and(|it| it.disk_read);
         match &operation.action {
             Action::Stage { after: Earlier::Nothing, .. } | Action::Publish { after: Earlier::Nothing, .. }
@@ -244,7 +240,7 @@ impl World {
     }
 
     /// What is recorded of a place.
-    pub(crate) fn recorded(&self, place: &Place) -> Recorded {
+    pub(crate) fn recorded(&self, place: &MountPlace) -> Recorded {
         match self.disk.read(place).map(|it| &it.record) {
             None => Recorded::Nothing,
             Some(Record::Intent | Record::Leaving { .. }) => Recorded::Unproven,
@@ -454,7 +450,7 @@ impl World {
             (Action::Publish { after: Earlier::Nothing, .. }, Err((Left::Nothing, _))) => flight.made_directory,
             _ => false,
         };
-        if let Some(Place::Publish(volume, pod)) = &flight.place
+        if let Some(MountPlace::Publish(volume, pod)) = &flight.place
             && removes
             && self.sabotage != Some(Sabotage::LeavesDirectories)
         {

@@ -1,11 +1,9 @@
 //! The kernel's mount table: what is mounted where, one over the other, until the next boot.
 
 use std::collections::BTreeMap;
-use windlass_core::{
-    event::Place,
-    ids::{PodUid, VolumeId},
-    operation::Proof,
-};
+use windlass_core::event::MountPlace;
+use windlass_core::ids::{PodUid, VolumeId};
+use windlass_core::operation::Proof;
 
 /// The type of file system of what others mount over our volumes.
 const FOREIGN: u64 = 99;
@@ -17,7 +15,7 @@ const NEW_DEVICES: u64 = 1 << 32;
 #[derive(Clone, Debug, Default)]
 pub struct Kernel {
     /// What is mounted at each place, the topmost last.
-    mounts: BTreeMap<Place, Vec<Mount>>,
+    mounts: BTreeMap<MountPlace, Vec<Mount>>,
     last_mount_id: u64,
     last_inode: u64,
 }
@@ -44,17 +42,17 @@ pub enum Maker {
 
 impl Kernel {
     /// What is seen at a place: the topmost mount.
-    pub fn visible(&self, place: &Place) -> Option<Mount> {
+    pub fn visible(&self, place: &MountPlace) -> Option<Mount> {
         self.mounts.get(place)?.last().copied()
     }
 
     /// The proof of what is seen at a place.
-    pub fn seen(&self, place: &Place) -> Option<Proof> {
+    pub fn seen(&self, place: &MountPlace) -> Option<Proof> {
         self.visible(place).map(|it| it.proof)
     }
 
     /// Mounts a file system of `device`, or a new one, over whatever is at the place.
-    pub fn mount(&mut self, place: Place, device: Option<u64>, kind: u64) -> Proof {
+    pub fn mount(&mut self, place: MountPlace, device: Option<u64>, kind: u64) -> Proof {
         self.last_mount_id += 1;
         let proof = Proof {
             mount_id: self.last_mount_id,
@@ -67,7 +65,7 @@ impl Kernel {
     }
 
     /// Makes a directory that stands for a mount.
-    pub fn make_directory(&mut self, place: Place, device: u64, kind: u64) -> Proof {
+    pub fn make_directory(&mut self, place: MountPlace, device: u64, kind: u64) -> Proof {
         self.last_inode += 1;
         let proof = Proof { mount_id: 0, device, root: self.last_inode, kind };
         self.push(place, proof, Maker::Ours, true);
@@ -75,7 +73,7 @@ impl Kernel {
     }
 
     /// Somebody else mounts something over a place.
-    pub fn cover(&mut self, place: Place) -> Proof {
+    pub fn cover(&mut self, place: MountPlace) -> Proof {
         self.last_mount_id += 1;
         let proof =
             Proof { mount_id: self.last_mount_id, device: NEW_DEVICES + self.last_mount_id, root: 1, kind: FOREIGN };
@@ -83,26 +81,26 @@ impl Kernel {
         proof
     }
 
-    fn push(&mut self, place: Place, proof: Proof, maker: Maker, lasting: bool) {
+    fn push(&mut self, place: MountPlace, proof: Proof, maker: Maker, lasting: bool) {
         self.mounts.entry(place).or_default().push(Mount { proof, maker, lasting });
     }
 
     /// Takes away everything at a place; says whether there was anything.
-    pub fn unmount_all(&mut self, place: &Place) -> bool {
+    pub fn unmount_all(&mut self, place: &MountPlace) -> bool {
         self.mounts.remove(place).is_some()
     }
 
     /// Takes away the topmost mount of a place.
-    pub fn unmount_top(&mut self, place: &Place) -> bool {
+    pub fn unmount_top(&mut self, place: &MountPlace) -> bool {
         self.retain(place, |index, last, _| index != last)
     }
 
     /// Takes away one mount, wherever in the stack it is.
-    pub fn unmount(&mut self, place: &Place, mount_id: u64) -> bool {
+    pub fn unmount(&mut self, place: &MountPlace, mount_id: u64) -> bool {
         self.retain(place, |_, _, mount| mount.proof.mount_id != mount_id)
     }
 
-    fn retain(&mut self, place: &Place, keep: impl Fn(usize, usize, &Mount) -> bool) -> bool {
+    fn retain(&mut self, place: &MountPlace, keep: impl Fn(usize, usize, &Mount) -> bool) -> bool {
         let Some(stack) = self.mounts.get_mut(place) else {
             return false;
         };
@@ -128,24 +126,24 @@ impl Kernel {
     }
 
     /// The directories that stand for mounts.
-    pub fn directories(&self) -> impl Iterator<Item = &Place> {
+    pub fn directories(&self) -> impl Iterator<Item = &MountPlace> {
         let lasting = |stack: &&Vec<Mount>| stack.iter().any(|it| it.lasting);
         self.mounts.iter().filter(move |(_, stack)| lasting(stack)).map(|(place, _)| place)
     }
 
     /// The places at which we have something mounted, seen or covered.
-    pub fn ours(&self) -> impl Iterator<Item = &Place> {
+    pub fn ours(&self) -> impl Iterator<Item = &MountPlace> {
         let made_by_us = |stack: &&Vec<Mount>| stack.iter().any(|it| it.maker == Maker::Ours);
         self.mounts.iter().filter(move |(_, stack)| made_by_us(stack)).map(|(place, _)| place)
     }
 
     /// All places at which anything is mounted.
-    pub fn places(&self) -> impl Iterator<Item = &Place> {
+    pub fn places(&self) -> impl Iterator<Item = &MountPlace> {
         self.mounts.keys()
     }
 
     /// The first place that somebody else covered, and with which mount.
-    pub fn first_foreign(&self) -> Option<(Place, u64)> {
+    pub fn first_foreign(&self) -> Option<(MountPlace, u64)> {
         self.mounts.iter().find_map(|(place, stack)| {
             let foreign = stack.iter().find(|it| it.maker == Maker::Foreign)?;
             Some((place.clone(), foreign.proof.mount_id))
@@ -160,16 +158,16 @@ impl Kernel {
     /// The pods to which this volume is published.
     pub fn published_to<'a>(&'a self, volume: &'a VolumeId) -> impl Iterator<Item = &'a PodUid> {
         self.ours().filter_map(move |it| match it {
-            Place::Publish(id, pod) if id == volume => Some(pod),
-            Place::Publish(..) | Place::Stage(_) => None,
+            MountPlace::Publish(id, pod) if id == volume => Some(pod),
+            MountPlace::Publish(..) | MountPlace::Stage(_) => None,
         })
     }
 }
 
 /// The volume that a place is for.
-pub fn volume_of(place: &Place) -> &VolumeId {
+pub fn volume_of(place: &MountPlace) -> &VolumeId {
     match place {
-        Place::Stage(volume) | Place::Publish(volume, _) => volume,
+        MountPlace::Stage(volume) | MountPlace::Publish(volume, _) => volume,
     }
 }
 
@@ -177,8 +175,8 @@ pub fn volume_of(place: &Place) -> &VolumeId {
 mod tests {
     use super::*;
 
-    fn stage() -> Place {
-        Place::Stage("v".into())
+    fn stage() -> MountPlace {
+        MountPlace::Stage("v".into())
     }
 
     #[test]
@@ -195,7 +193,7 @@ mod tests {
     #[test]
     fn a_reboot_takes_mounts_and_leaves_directories() {
         let mut kernel = Kernel::default();
-        let directory = Place::Publish("d".into(), "p".into());
+        let directory = MountPlace::Publish("d".into(), "p".into());
         kernel.mount(stage(), Some(7), 1);
         let proof = kernel.make_directory(directory.clone(), 2, 2);
         kernel.reboot();

@@ -6,20 +6,14 @@
 
 mod lives;
 
-use crate::{
-    edge::{Comeback, Kill},
-    life::{Failure, Options, Report, run},
-    trace::Clock,
-};
-use std::{
-    fmt::Write,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use crate::edge::{Comeback, Kill};
+use crate::life::{Failure, Options, Report, run};
+use crate::trace::Clock;
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 pub use lives::{Life, lives};
 

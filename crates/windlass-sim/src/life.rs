@@ -1,7 +1,14 @@
 //! One seed is one node's life: it runs, trouble ends, it settles, and is judged.
 
-use crate::{checks, faults::Counts, script::Script, setting::Setting, trace::Trace, world::World};
-use windlass_core::{Planning, ids::Time, spec::Refresh};
+use crate::checks;
+use crate::faults::Counts;
+use crate::script::Script;
+use crate::setting::Setting;
+use crate::trace::Trace;
+use crate::world::World;
+use windlass_core::Planning;
+use windlass_core::ids::Time;
+use windlass_core::spec::Refresh;
 
 /// How long a node may take to settle once all trouble has ended.
 const SETTLING: u64 = 2 * 60 * 60 * 1000;
@@ -171,7 +178,7 @@ impl World {
 
     /// Does the engine hold a volume that must be refreshed now and then?
     pub(crate) fn refreshes_regularly(&self) -> bool {
-        let regular = |it: &windlass_core::event::Place| {
+        let regular = |it: &windlass_core::event::MountPlace| {
             let plan = self.setting.volume(crate::kernel::volume_of(it));
             plan.is_some_and(|it| matches!(it.capabilities.refresh, Refresh::Every(_)))
         };

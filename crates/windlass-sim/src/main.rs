@@ -1,21 +1,16 @@
 //! `windlass-sim`: runs nodes' lives and says whether the engine kept its promises.
 
 use clap::{Parser, Subcommand};
-use std::{
-    fs::File,
-    io::{self, BufReader, Write},
-    path::PathBuf,
-    process::ExitCode,
-    thread,
-};
-use windlass_sim::{
-    campaign::Campaign,
-    demo,
-    edge::Kill,
-    kill_points,
-    life::{Options, run_seed},
-    recorded::{self, Played},
-};
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+use windlass_sim::campaign::Campaign;
+use windlass_sim::edge::Kill;
+use windlass_sim::life::{Options, run_seed};
+use windlass_sim::recorded::{self, Played};
+use windlass_sim::{demo, kill_points};
 
 /// Runs the real engine of windlass in simulated nodes that try to break it.
 ///

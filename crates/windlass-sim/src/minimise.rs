@@ -1,10 +1,8 @@
 //! Makes a failing life shorter: leaves out entries of its script as long as the same check still fails.
 
-use crate::{
-    life::{Options, Report, run},
-    script::{Entry, Script},
-    setting::Setting,
-};
+use crate::life::{Options, Report, run};
+use crate::script::{Entry, Script};
+use crate::setting::Setting;
 
 /// How many lives are tried at most.
 const TRIES: usize = 600;

@@ -1,16 +1,14 @@
 //! Writes the script of a seed: which pods come, what becomes of them, and what goes wrong around them.
 
-use crate::{
-    rng::Rng,
-    script::{AttacherTrouble, Behavior, DAY, Entry, List, LocalTrouble, ReportTrouble, Script, Start, Stimulus},
-    setting::{PodPlan, Setting, UsePlan},
+use crate::rng::Rng;
+use crate::script::{
+    AttacherTrouble, Behavior, DAY, Entry, List, LocalTrouble, ReportTrouble, Script, Start, Stimulus,
 };
+use crate::setting::{PodPlan, Setting, UsePlan};
 use std::sync::Arc;
-use windlass_core::{
-    event::Goal,
-    ids::{OuterName, PodUid, Time},
-    spec::Access,
-};
+use windlass_core::event::Goal;
+use windlass_core::ids::{OuterName, PodUid, Time};
+use windlass_core::spec::Access;
 
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;

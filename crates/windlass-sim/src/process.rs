@@ -3,23 +3,19 @@
 //! The shell decides nothing. It carries facts to the engine, runs its operations and passes on its notices; what it
 //! remembers here is what any shell must, and what the checks need to judge the engine by what it was told.
 
-use crate::{
-    checks::waiters,
-    conditions::Refusal,
-    describe::{describe, describe_notice},
-    executor::Flight,
-    faults::Fault,
-    source::LogVersion,
-    world::{Happening, World},
-};
+use crate::checks::waiters;
+use crate::conditions::Refusal;
+use crate::describe::{describe, describe_notice};
+use crate::executor::Flight;
+use crate::faults::Fault;
+use crate::source::LogVersion;
+use crate::world::{Happening, World};
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_core::{
-    Engine, Event,
-    event::{Attachment, Goal, Place, Wait},
-    ids::{OperationId, PodUid, Time, VolumeId, WaiterId},
-    notice::{Notice, Verdict},
-    operation::{Proof, Trouble},
-};
+use windlass_core::event::{Attachment, Goal, MountPlace, Wait};
+use windlass_core::ids::{OperationId, PodUid, Time, VolumeId, WaiterId};
+use windlass_core::notice::{Notice, Verdict};
+use windlass_core::operation::{Proof, Trouble};
+use windlass_core::{Engine, Event};
 
 /// A process that runs.
 pub struct Process {
@@ -64,9 +60,9 @@ pub struct Process {
     /// Those who wait, for which pod, what and until when.
     pub waiters: BTreeMap<WaiterId, Wait>,
     /// The places of which a change is on its way to the engine, and how many.
-    pub undelivered: BTreeMap<Place, u32>,
+    pub undelivered: BTreeMap<MountPlace, u32>,
     /// The mounts of earlier lives that this life has no reason to touch, with their content (I-11).
-    pub proven: BTreeMap<Place, (Proof, u64)>,
+    pub proven: BTreeMap<MountPlace, (Proof, u64)>,
     /// The volumes of which the engine was told that they cannot grow.
     pub refused_growth: BTreeMap<VolumeId, RefusedGrowth>,
     /// What the engine was told of the last operation for a volume, or for a pod's mount of it, where that failed.
@@ -117,7 +113,7 @@ impl Process {
     }
 
     /// Is anything on its way that concerns this place: a running operation, or a change that the engine does not know yet?
-    pub fn is_unsettled(&self, place: &Place) -> bool {
+    pub fn is_unsettled(&self, place: &MountPlace) -> bool {
         self.undelivered.contains_key(place) || self.flights.values().any(|it| it.place.as_ref() == Some(place))
     }
 }
@@ -217,7 +213,7 @@ impl World {
     }
 
     /// Something changed at a place: the process will see it.
-    pub(crate) fn mount_changed(&mut self, place: &Place) {
+    pub(crate) fn mount_changed(&mut self, place: &MountPlace) {
         let Some(process) = &mut self.process else {
             return;
         };
@@ -229,7 +225,7 @@ impl World {
     }
 
     /// The process sees what is at a place now.
-    pub(crate) fn mount_seen(&mut self, place: &Place) {
+    pub(crate) fn mount_seen(&mut self, place: &MountPlace) {
         if let Some(process) = &mut self.process
             && let Some(count) = process.undelivered.get_mut(place)
         {

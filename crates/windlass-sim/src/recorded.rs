@@ -69,7 +69,8 @@ pub fn play(recording: impl BufRead) -> io::Result<Played> {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::{Config, Engine, Event, ids::Time};
+    use windlass_core::ids::Time;
+    use windlass_core::{Config, Engine, Event};
 
     use super::*;
 

@@ -5,7 +5,8 @@
 
 use crate::edge::Kill;
 use std::fmt;
-use windlass_core::{event::Goal, ids::Time};
+use windlass_core::event::Goal;
+use windlass_core::ids::Time;
 
 /// One day, in the engine's milliseconds.
 pub const DAY: u64 = 24 * 60 * 60 * 1_000;

@@ -1,19 +1,20 @@
 //! What does not change during a node's life: its drivers, its sources of pods, the volumes there are, the pods to come.
 
 use crate::rng::Rng;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use windlass_core::{
-    expand,
-    ids::{BootId, DriverName, InnerName, ObjectName, OuterName, PluginName, PodUid, SourceName, VolumeId},
-    label,
-    spec::{Access, Attach, Capabilities, Concurrency, Identity, Mode, Refresh, Sharing, VolumeSpec},
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_core::ids::{
+    BootId, DriverName, InnerName, ObjectName, OuterName, PluginName, PodUid, SourceName, VolumeId,
 };
+use windlass_core::spec::{Access, Attach, Capabilities, Concurrency, Identity, Mode, Refresh, Sharing, VolumeSpec};
+use windlass_core::{expand, label};
 
 /// One gibibyte, the unit in which volumes grow.
 pub const GIBIBYTE: u64 = 1 << 30;
 
 /// A node and everything around it, before anything happens.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Setting {
     /// Where all chance comes from.
     pub seed: u64,
@@ -146,20 +147,7 @@ impl VolumePlan {
 impl Setting {
     /// A setting without anything in it, to be filled by hand.
     pub fn empty(seed: u64) -> Self {
-        Self {
-            seed,
-            drivers: Vec::new(),
-            sources: Vec::new(),
-            volumes: Vec::new(),
-            pods: Vec::new(),
-            attacher: false,
-            keep_terminated: false,
-            lingering: false,
-            orphan_delay: 0,
-            ids: Vec::new(),
-            by_volume: BTreeMap::new(),
-            by_pod: BTreeMap::new(),
-        }
+        Self { seed, ..Self::default() }
     }
 
     /// The node of a seed, with its volumes and without its pods.

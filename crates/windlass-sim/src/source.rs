@@ -3,20 +3,17 @@
 //! Each source keeps the whole history of its pods, one version for each change, so that what the engine does can be
 //! judged by what it could know, and old things can be told again.
 
-use crate::{
-    delivery::{Delivery, Nature, Parcel},
-    faults::Fault,
-    life::Sabotage,
-    script::List,
-    setting::Setting,
-    world::{Happening, World},
-};
-use std::{collections::BTreeMap, sync::Arc};
-use windlass_core::{
-    Event,
-    ids::Time,
-    spec::{Phase, VolumeSpec},
-};
+use crate::delivery::{Delivery, Nature, Parcel};
+use crate::faults::Fault;
+use crate::life::Sabotage;
+use crate::script::List;
+use crate::setting::Setting;
+use crate::world::{Happening, World};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use windlass_core::Event;
+use windlass_core::ids::Time;
+use windlass_core::spec::{Phase, VolumeSpec};
 
 /// A position in the history of a source; larger is newer. Sources that do not count do not show it.
 pub type LogVersion = u64;

@@ -1,22 +1,18 @@
 //! How a process begins and ends: what a shell reads from the disk at start and tells the engine, kills, reboots, power
 //! losses, and drivers that come and go.
 
-use crate::{
-    checks::records,
-    disk::Published,
-    faults::Fault,
-    life::Sabotage,
-    process::Process,
-    script::Start,
-    setting::Setting,
-    world::{Happening, PlannedKill, World},
-};
-use windlass_core::{
-    Config, Engine, Event,
-    event::{Found, Place, Record},
-    ids::{PodUid, VolumeId},
-    operation::Proof,
-};
+use crate::checks::records;
+use crate::disk::Published;
+use crate::faults::Fault;
+use crate::life::Sabotage;
+use crate::process::Process;
+use crate::script::Start;
+use crate::setting::Setting;
+use crate::world::{Happening, PlannedKill, World};
+use windlass_core::event::{Found, MountPlace, Record};
+use windlass_core::ids::{PodUid, VolumeId};
+use windlass_core::operation::Proof;
+use windlass_core::{Config, Engine, Event};
 
 /// How long a planned kill waits for an operation before it comes anyway.
 const KILL_PATIENCE: u64 = 10 * 60 * 1000;
@@ -72,7 +68,7 @@ impl World {
             if self.sabotage == Some(Sabotage::ForgetsStaged) && !is_in_a_pod() {
                 continue;
             }
-            let place = Place::Stage(record.spec.id.clone());
+            let place = MountPlace::Stage(record.spec.id.clone());
             events.push(Event::FoundStaged(Found {
                 spec: record.spec.clone(),
                 record: record.record.clone(),
@@ -81,7 +77,7 @@ impl World {
             }));
         }
         for Published { pod, volume, plugin, inner_name, mode, record } in self.disk.published() {
-            let place = Place::Publish(volume.clone(), pod.clone());
+            let place = MountPlace::Publish(volume.clone(), pod.clone());
             events.push(match record {
                 Some(record) => Event::FoundPublished {
                     pod: pod.clone(),
@@ -116,7 +112,7 @@ impl World {
     }
 
     /// What a scan sees at a place.
-    fn scanned(&self, place: &Place) -> Option<Proof> {
+    fn scanned(&self, place: &MountPlace) -> Option<Proof> {
         // A shell that does not look; only to see that it is noticed.
         if self.sabotage == Some(Sabotage::ScansBlindly) {
             return None;
@@ -127,11 +123,11 @@ impl World {
     /// The mounts that are as their records say: a new life has no reason to touch them (I-11).
     fn remember_what_is_proven(&mut self) {
         let boot = Setting::boot(self.boot);
-        let staged = self.disk.staged().map(|it| (Place::Stage(it.spec.id.clone()), it));
+        let staged = self.disk.staged().map(|it| (MountPlace::Stage(it.spec.id.clone()), it));
         let published = self
             .disk
             .published()
-            .filter_map(|it| Some((Place::Publish(it.volume.clone(), it.pod.clone()), it.record?)));
+            .filter_map(|it| Some((MountPlace::Publish(it.volume.clone(), it.pod.clone()), it.record?)));
         // What an earlier life told its engine is done is as good as recorded, and nothing has touched it since.
         let mut proven: Vec<_> = self.made.iter().map(|(place, made)| (place.clone(), *made)).collect();
         proven.retain(|(place, (proof, _))| self.kernel.seen(place).is_some_and(|it| proof.holds_for(&it)));
@@ -233,13 +229,13 @@ impl World {
         // With the record of a mount that a driver is still making, nobody could ever find out whom to ask to undo it.
         let calls = &self.calls;
         let may = |pod: &PodUid, volume: &VolumeId| {
-            let place = Place::Publish(volume.clone(), pod.clone());
+            let place = MountPlace::Publish(volume.clone(), pod.clone());
             !calls.values().any(|it| it.place.as_ref() == Some(&place))
         };
         if let Some((pod, volume)) = self.disk.corrupt(pick, may) {
             self.faults.add(Fault::CorruptRecord);
             self.note(|| format!("the record of {volume} in pod {pod} is damaged"));
-            self.made.remove(&Place::Publish(volume.clone(), pod));
+            self.made.remove(&MountPlace::Publish(volume.clone(), pod));
             // One that is staged is known by the name that its directory has in common with the record of the stage.
             if !self.disk.staged().any(|it| it.spec.id == volume) {
                 self.unrecognisable.insert(volume);
@@ -267,7 +263,7 @@ impl World {
         let result = records::check_power_loss(self, &told);
         self.verdict(records::NAME, result);
         // Directories may be gone, and what was written into those that are not was not synced either.
-        let directories: Vec<Place> = self.kernel.directories().cloned().collect();
+        let directories: Vec<MountPlace> = self.kernel.directories().cloned().collect();
         for place in directories {
             if !self.disk.has_directory(&place) {
                 self.kernel.unmount_all(&place);

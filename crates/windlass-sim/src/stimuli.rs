@@ -1,15 +1,16 @@
 //! What each entry of the script does to the world, how what lasts ends, and how everything is well again at the end.
 
-use crate::{
-    conditions::Refusal,
-    driver::Window,
-    faults::Fault,
-    script::{Start, Stimulus},
-    setting::GIBIBYTE,
-    source::PodState,
-    world::{Happening, World},
-};
-use windlass_core::{Event, event::Place, ids::Time, spec::Phase};
+use crate::conditions::Refusal;
+use crate::driver::Window;
+use crate::faults::Fault;
+use crate::script::{Start, Stimulus};
+use crate::setting::GIBIBYTE;
+use crate::source::PodState;
+use crate::world::{Happening, World};
+use windlass_core::Event;
+use windlass_core::event::MountPlace;
+use windlass_core::ids::Time;
+use windlass_core::spec::Phase;
 
 impl World {
     /// An entry of the script begins.
@@ -227,7 +228,7 @@ impl World {
     }
 
     /// The `pick`th place at which something is mounted.
-    fn picked_place(&self, pick: u64) -> Option<Place> {
+    fn picked_place(&self, pick: u64) -> Option<MountPlace> {
         let count = self.kernel.places().count() as u64;
         let index = pick.checked_rem(count)?;
         self.kernel.places().nth(index as usize).cloned()

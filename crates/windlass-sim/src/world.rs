@@ -3,35 +3,29 @@
 //! One queue holds all that will happen, sorted by time; time jumps from one to the next. What each part of the world does
 //! stands in that part's file; here it is only called.
 
-use crate::{
-    apiserver::ApiServer,
-    attacher::Attacher,
-    checks,
-    conditions::Conditions,
-    delivery::Delivery,
-    disk::Disk,
-    driver::{Call, CallId, Driver},
-    faults::{Counts, Fault},
-    kernel::Kernel,
-    life::{Failure, Options, Sabotage},
-    process::Process,
-    rng::{Rng, number_of},
-    script::{Script, Start},
-    setting::Setting,
-    source::Sources,
-    trace::Trace,
-};
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap},
-    sync::Arc,
-};
-use windlass_core::{
-    Event, Operation, Planning,
-    event::{Attachment, Place},
-    ids::{OperationId, PodUid, Time, VolumeId},
-    operation::Proof,
-};
+use crate::apiserver::ApiServer;
+use crate::attacher::Attacher;
+use crate::checks;
+use crate::conditions::Conditions;
+use crate::delivery::Delivery;
+use crate::disk::Disk;
+use crate::driver::{Call, CallId, Driver};
+use crate::faults::{Counts, Fault};
+use crate::kernel::Kernel;
+use crate::life::{Failure, Options, Sabotage};
+use crate::process::Process;
+use crate::rng::{Rng, number_of};
+use crate::script::{Script, Start};
+use crate::setting::Setting;
+use crate::source::Sources;
+use crate::trace::Trace;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::sync::Arc;
+use windlass_core::event::{Attachment, MountPlace};
+use windlass_core::ids::{OperationId, PodUid, Time, VolumeId};
+use windlass_core::operation::Proof;
+use windlass_core::{Event, Operation, Planning};
 
 /// The world of one node.
 pub struct World {
@@ -51,9 +45,9 @@ pub struct World {
     /// The volumes that this node attached itself.
     pub(crate) node_attached: BTreeSet<VolumeId>,
     /// What was put into each pod's mount last, and in which boot.
-    pub(crate) contents: BTreeMap<Place, (u64, u64)>,
+    pub(crate) contents: BTreeMap<MountPlace, (u64, u64)>,
     /// What was told as done in this boot and nothing has been done about since, with its content.
-    pub(crate) made: BTreeMap<Place, (Proof, u64)>,
+    pub(crate) made: BTreeMap<MountPlace, (Proof, u64)>,
     pub(crate) sources: Sources,
     pub(crate) apiserver: ApiServer,
     pub(crate) attacher: Attacher,
@@ -127,7 +121,7 @@ pub(crate) enum Happening {
     CallAnswers(CallId),
     MountSeen {
         life: u64,
-        place: Place,
+        place: MountPlace,
     },
 
     ListRuns {

@@ -1,11 +1,9 @@
 //! Small lives, killed wherever a process can be killed. All pairs of kills are for the program (`windlass-sim kills`), which
 //! is faster; here are all kills, and the pairs of some lives.
 
-use windlass_sim::{
-    edge::{Comeback, Kill},
-    kill_points::{Depth, Life, lives, options, play},
-    life::Options,
-};
+use windlass_sim::edge::{Comeback, Kill};
+use windlass_sim::kill_points::{Depth, Life, lives, options, play};
+use windlass_sim::life::Options;
 
 fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)

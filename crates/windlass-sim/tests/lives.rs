@@ -2,10 +2,8 @@
 
 use std::sync::LazyLock;
 use windlass_core::Planning;
-use windlass_sim::{
-    campaign::{Campaign, Results},
-    life::{Options, run_seed},
-};
+use windlass_sim::campaign::{Campaign, Results};
+use windlass_sim::life::{Options, run_seed};
 
 const TRACED: Options =
     Options { trace: true, planning: Planning::Touched, sabotage: None, without: None, thorough_every: 16 };

@@ -1,12 +1,10 @@
 //! The checks can fail: each way of breaking the engine's surroundings on purpose is noticed by the check that should.
 
 use std::collections::BTreeSet;
-use windlass_sim::{
-    checks::{in_use, nothing_wanted_is_taken, one_at_a_time, proof, records, restart, settled, unknown},
-    kill_points::{self, Depth},
-    life::{Options, Sabotage, plan, run_seed},
-    minimise::minimise,
-};
+use windlass_sim::checks::{in_use, nothing_wanted_is_taken, one_at_a_time, proof, records, restart, settled, unknown};
+use windlass_sim::kill_points::{self, Depth};
+use windlass_sim::life::{Options, Sabotage, plan, run_seed};
+use windlass_sim::minimise::minimise;
 
 /// How many lives a sabotage may take to be noticed.
 const LIVES: u64 = 40;

@@ -3,7 +3,9 @@
 use std::fs::{self, File};
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
-use std::os::unix::{fs::PermissionsExt, net::UnixDatagram, process::CommandExt};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::time::Instant;

@@ -4,30 +4,25 @@
 //! It enters no mount namespace by itself: whoever runs it as root sees the mounts come and go in a temporary directory.
 //! Anybody else runs it as `unshare --map-root-user --mount cargo run --package windlass --example embed`.
 
-use std::{
-    error::Error,
-    fs,
-    io::{self, Write},
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::error::Error;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use base64::{Engine, engine::general_purpose::STANDARD};
-use ring::{
-    rand::SystemRandom,
-    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair},
-};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use rustix::mount::UnmountFlags;
-use windlass::{
-    Node,
-    ids::PodUid,
-    manifest::{self, Document},
-    node::{Change, Code, StartError, Volume},
-    source::{Containers, Source},
-    token::LocalIssuer,
-};
+use windlass::Node;
+use windlass::ids::PodUid;
+use windlass::manifest::{self, Document};
+use windlass::node::{Change, Code, StartError, Volume};
+use windlass::source::{Containers, Source};
+use windlass::token::LocalIssuer;
 use windlass_linux::table::Reader;
 
 /// What the node is given first. Its uid is what a pod is known by; here it is short, so that paths are.

@@ -15,11 +15,9 @@ mod protocol;
 #[path = "golden_agent/tree.rs"]
 mod tree;
 
-use std::{
-    error::Error,
-    io::{self, BufRead, Write},
-    path::PathBuf,
-};
+use std::error::Error;
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
 
 use clap::Parser;
 use tokio::runtime;

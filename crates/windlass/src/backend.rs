@@ -24,28 +24,23 @@ mod changes;
 mod scrape;
 mod statistics;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tokio::sync::watch;
 use windlass_api::server::{Backend, Journal, Pods, Readiness};
 use windlass_core::ids::PodUid;
 
 pub use windlass_api::server;
 
-use crate::{
-    Node,
-    metrics::Metrics,
-    node::{Change, Changes, ClaimRefusal, DeleteError, Deleted, Ended},
-    source::directory::{Directory, Summary},
-    view::{self, Condition, Counts, Metadata, NodeStatus, Object, RetryStatus, Severity, Status, containers},
-};
+use crate::Node;
+use crate::metrics::Metrics;
+use crate::node::{Change, Changes, ClaimRefusal, DeleteError, Deleted, Ended};
+use crate::source::directory::{Directory, Summaries, Summary};
+use crate::view::{self, Condition, Counts, Metadata, NodeStatus, Object, RetryStatus, Severity, Status, containers};
 
 use scrape::Scrape;
 
@@ -59,7 +54,11 @@ const ROOT_REACHABLE: &str = "RootReachable";
 /// Whether it is known what the manifests say, why it is as it is in a word, and for people.
 fn completeness(summary: &Summary) -> (bool, &'static str, String) {
     match (&summary.lost, summary.complete) {
-        (Some(why), _) => (false, "SourceLost", format!("The manifests are lost, and what they said stays: {why}.")),
+        (Some(why), _) => {
+            // What has never been known to the end is not known now.
+            let reason = if summary.was_complete { "SourceLost" } else { "SourceIncomplete" };
+            (false, reason, format!("The manifests are lost, and what they said stays: {why}."))
+        }
         (None, false) => {
             let why = "A manifest could not be read since the start, so nothing is taken away.";
             (false, "SourceIncomplete", why.into())
@@ -81,8 +80,16 @@ pub struct NodeBackend {
 /// A directory of manifests, what it gives at the moment, and how it lets pods go.
 struct Manifests {
     path: PathBuf,
-    summary: watch::Receiver<Summary>,
+    summary: Summaries,
     let_go: Box<dyn Fn(PodUid) + Send + Sync>,
+}
+
+impl Manifests {
+    /// What cannot be read any more, by its path.
+    fn unread(&self) -> Vec<String> {
+        let path = |it: &Arc<Path>| if it.as_os_str().is_empty() { self.path.clone() } else { self.path.join(it) };
+        self.summary.now().unread.iter().map(|it| path(it).display().to_string()).collect()
+    }
 }
 
 /// What does not change while the node runs.
@@ -249,7 +256,7 @@ impl NodeBackend {
     /// The daemon and its node as they are shown.
     async fn show_node(&self) -> Result<view::Node, Ended> {
         let summary = self.manifests.as_ref().map(|it| {
-            let summary = it.summary.borrow();
+            let summary = it.summary.now();
             (completeness(&summary), summary.problems.clone(), summary.as_of)
         });
         let pods = self.node.show_pods().await?;
@@ -332,6 +339,7 @@ impl From<ClaimRefusal> for Status {
             | ClaimRefusal::InUse { .. }
             | ClaimRefusal::Named { .. }
             | ClaimRefusal::SourceIncomplete { .. }
+            | ClaimRefusal::NotNoted { .. }
             | ClaimRefusal::Busy { .. } => Self::conflict(text),
             ClaimRefusal::Ended(ended) => ended.into(),
         }
@@ -415,7 +423,7 @@ impl Backend for NodeBackend {
 
     async fn delete_pod(&self, pod: &view::Pod) -> Result<(), Status> {
         let uid = uid(pod);
-        if let Some(manifests) = self.manifests.as_ref().filter(|it| it.summary.borrow().is_lost(&uid)) {
+        if let Some(manifests) = self.manifests.as_ref().filter(|it| it.summary.now().is_lost(&uid)) {
             (manifests.let_go)(uid);
             return Ok(());
         }
@@ -423,7 +431,7 @@ impl Backend for NodeBackend {
             if let DeleteError::Ended(ended) = error {
                 return ended.into();
             }
-            let file = |it: &Manifests| it.summary.borrow().manifest_of(&uid).map(|file| it.path.join(file));
+            let file = |it: &Manifests| it.summary.now().manifest_of(&uid).map(|file| it.path.join(file));
             let name = &pod.metadata.name;
             Status::conflict(match (error, self.manifests.as_ref().and_then(file)) {
                 (DeleteError::Wanted, Some(file)) => {
@@ -445,7 +453,21 @@ impl Backend for NodeBackend {
     }
 
     async fn delete_claim(&self, namespace: &str, name: &str) -> Result<view::ClaimDeletion, Status> {
-        let (outcome, volume) = match self.node.delete_claim(namespace, name).await? {
+        let deleted = self.node.delete_claim(namespace, name).await.map_err(|refusal| {
+            let unread = match (&refusal, &self.manifests) {
+                (ClaimRefusal::StillThere { .. }, Some(manifests)) => manifests.unread(),
+                (_, _) => Vec::new(),
+            };
+            match unread.is_empty() {
+                true => refusal.into(),
+                false => Status::conflict(format!(
+                    "{refusal}. If it is in {}, which cannot be read any more, put that back and take the manifest away there; \
+                     if it is lost for good, start windlass anew, which keeps the volume, and say this again",
+                    unread.join(" or ")
+                )),
+            }
+        })?;
+        let (outcome, volume) = match deleted {
             Deleted::Deleting { volume } => ("Deleting", volume),
             Deleted::Released { volume } => ("Released", Some(volume)),
         };
@@ -462,10 +484,16 @@ impl Backend for NodeBackend {
         Ok(Object::new(metadata, RetryStatus { retried }))
     }
 
+    async fn retry_claim(&self, claim: &view::Claim) -> Result<view::Retry, Status> {
+        let Metadata { namespace, name, .. } = &claim.metadata;
+        let retried = self.node.retry_claim(namespace.as_deref().unwrap_or_default(), name).await?;
+        Ok(Object::new(claim.metadata.clone(), RetryStatus { retried: retried.into_iter().collect() }))
+    }
+
     async fn readiness(&self) -> Result<Readiness, Status> {
         // Not by showing all there is: this is asked often, whatever the number of pods (I-9).
         let is_synced = self.node.is_synced().await?;
-        let complete = self.manifests.as_ref().map(|it| completeness(&it.summary.borrow()));
+        let complete = self.manifests.as_ref().map(|it| completeness(&it.summary.now()));
         Ok(match complete {
             _ if !is_synced => Readiness::NotReady { why: format!("{}: {}", NOT_SYNCED.0, NOT_SYNCED.1) },
             Some((false, reason, message)) => Readiness::NotReady { why: format!("{reason}: {message}") },

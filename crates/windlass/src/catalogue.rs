@@ -1,22 +1,19 @@
 //! What there is to know of a type of volume, as data.
 //!
 //! A type is a file in `plugin/`, where its description stands beside the calls that it describes, and a line in
-//! [`ALL`]. Whatever else needs to know something of a type asks its description; outside of `plugin/` no single
-//! one can be named.
+//! [`ALL`]. Whatever is done with a volume asks its description; outside of `plugin/` no single one can be named. Only
+//! what reads manifests looks at their fields.
 
-use k8s_openapi::{
-    api::{
-        core::v1::{PersistentVolume, PersistentVolumeSpec, Volume},
-        storage::v1::CSIDriver,
-    },
-    apimachinery::pkg::api::resource::Quantity,
-};
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
-use windlass_core::{
-    flight::Trace,
-    ids::DriverName,
-    spec::{Access, Capabilities, VolumeSpec},
-};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeSpec, Volume};
+use k8s_openapi::api::storage::v1::CSIDriver;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_core::flight::Trace;
+use windlass_core::ids::DriverName;
+use windlass_core::spec::{Access, Capabilities, VolumeSpec};
 
 use crate::plugin::{ALL, Plugin};
 
@@ -34,6 +31,8 @@ pub struct VolumeType {
     pub capabilities: fn(&Circumstances<'_>) -> Capabilities,
     /// What tells a persistent volume that pods share from the others of its type (E-64); empty if nothing does.
     pub own_name: fn(&PersistentVolume) -> String,
+    /// What else tells a volume that a pod describes itself from another in its place: with another one it is another volume.
+    pub variant: fn(&Volume) -> String,
     /// What a container may assume of a directory of this type that its pod has like this.
     pub attributes: fn(Access) -> Attributes,
     /// Who fills it.
@@ -60,7 +59,7 @@ pub struct Circumstances<'a> {
     /// The object of its driver.
     pub object: Option<&'a CSIDriver>,
     /// What its driver said of itself.
-    pub registered: Option<&'a Driver>,
+    pub registered: Option<&'a RegisteredDriver>,
     /// Who attaches volumes of its driver.
     pub attacher: Attacher,
     /// How often a driver that asks for it is called again.
@@ -133,6 +132,7 @@ impl VolumeType {
             persistent: |_| false,
             capabilities: |_| Capabilities::default(),
             own_name: |volume| volume.metadata.name.clone().unwrap_or_default(),
+            variant: |_| String::new(),
             attributes: |access| Attributes { read_only: access == Access::ReadOnly, managed: false, relabel: false },
             content: Content::Foreign,
             limit: |_| Limit::None,
@@ -146,7 +146,7 @@ impl VolumeType {
 
     /// The type whose plugin has this name.
     pub fn named(plugin: &str) -> Option<&'static Self> {
-        ALL.into_iter().find(|it| it.name == plugin)
+        ALL.iter().copied().find(|it| it.name == plugin)
     }
 
     /// The type of a volume that the engine knows.
@@ -156,7 +156,7 @@ impl VolumeType {
 
     /// The type whose volume this is (E-381).
     pub fn find(origin: &Origin<'_>) -> Result<&'static Self, Error> {
-        find_in(&ALL, origin)
+        find_in(ALL, origin)
     }
 
     fn is_of(&self, origin: &Origin<'_>) -> bool {
@@ -257,7 +257,7 @@ pub(crate) fn foreign_kind(origin: &Origin<'_>) -> Option<&'static str> {
 
 /// What a CSI driver said of itself when it registered (C-51).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Driver {
+pub struct RegisteredDriver {
     /// `STAGE_UNSTAGE_VOLUME`.
     pub stage: bool,
     /// `EXPAND_VOLUME`.
@@ -267,7 +267,7 @@ pub struct Driver {
 }
 
 /// The drivers that are registered on this node.
-pub type Drivers = BTreeMap<DriverName, Driver>;
+pub type RegisteredDrivers = BTreeMap<DriverName, RegisteredDriver>;
 
 /// Who attaches volumes that must be attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -4,25 +4,24 @@
 //! operation that makes a call has no thread until that has ended (`task.rs`), so a driver that hangs holds up its own
 //! volumes and nothing else (I-6).
 
-use std::{
-    collections::BTreeMap,
-    future::{Future, poll_fn},
-    io,
-    num::NonZeroUsize,
-    path::PathBuf,
-    pin::pin,
-    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
-    time::{Duration, SystemTime},
-};
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
 
-use tokio::{net::UnixStream, runtime, sync::watch, task::AbortHandle};
+use tokio::net::UnixStream;
+use tokio::runtime;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use windlass_core::operation::Cause;
 use windlass_csi::{CallError, Driver, End, Endpoint, Limits, NodeCapabilities, NodeInfo, registration};
 
-use crate::{
-    observe::{Observed, Observer},
-    plugin::Failure,
-};
+use crate::observe::{Observed, Observer};
+use crate::plugin::Failure;
 
 /// How long a call may take, if nobody says otherwise (C-46).
 pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(120);
@@ -285,15 +284,16 @@ impl Drivers {
             // A driver may close what it does not need; then the next operation asks it anew.
             let is_there = UnixStream::connect(driver.endpoint()).await.is_ok();
             if let Some(drivers) = drivers.upgrade().filter(|_| !is_there) {
-                drivers.is_unreachable(&name, None);
+                drivers.is_unreachable(&name, &driver, None);
             }
         });
         watch.abort_handle()
     }
 
-    fn is_unreachable(&self, name: &Arc<str>, refused: Option<Arc<str>>) {
+    /// Nobody took a call of this driver. By now another may have registered, or the driver may have come back.
+    fn is_unreachable(&self, name: &Arc<str>, driver: &Driver, refused: Option<Arc<str>>) {
         let mut registered = self.registered.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(entry) = registered.get_mut(&**name) else { return };
+        let Some(entry) = registered.get_mut(&**name).filter(|it| it.driver.is(driver)) else { return };
         if entry.unreachable.is_some() && entry.refused == refused {
             return;
         }
@@ -327,7 +327,7 @@ impl Drivers {
             Ok(asked) => asked,
             Err(error) => {
                 if error.end == End::NotSent {
-                    self.is_unreachable(name, error.lied.then(|| error.message.into()));
+                    self.is_unreachable(name, &before.driver, error.lied.then(|| error.message.into()));
                 }
                 return Refreshed::Same;
             }
@@ -436,6 +436,22 @@ impl Drivers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Both happen on threads that know nothing of each other.
+    #[test]
+    fn a_driver_that_has_come_back_is_not_unreachable_by_what_was_found_out_before() {
+        let drivers = Drivers::none();
+        let (name, driver): (Arc<str>, _) = ("d".into(), |at: &str| Driver::new("d", at, Limits::default()));
+        let (before, now) = (driver("/run/d/csi.sock"), driver("/run/d/csi.sock"));
+        let info = NodeInfo { id: "node".into(), limit: None, topology: BTreeMap::new() };
+        let capabilities = NodeCapabilities::default();
+        for (found, is_so) in [(&before, false), (&now, true)] {
+            let (driver, info, socket) = (now.clone(), info.clone(), "/run/r.sock".into());
+            drivers.take_in(registration::News::Registered { driver, info, capabilities, socket });
+            drivers.is_unreachable(&name, found, None);
+            assert_eq!(drivers.get("d").unwrap().unreachable.is_some(), is_so);
+        }
+    }
 
     #[test]
     fn a_controller_is_not_called_where_nobody_looks_for_drivers() {

@@ -3,18 +3,13 @@
 //! Objects from an API server have all of this already; manifests from a directory or an embedding program do not. Only
 //! fields that windlass reads are filled. Filling twice is the same as filling once.
 
-use k8s_openapi::{
-    ByteString,
-    api::{
-        core::v1::{
-            AzureDiskVolumeSource, Container, DownwardAPIVolumeFile, EmptyDirVolumeSource, HostPathVolumeSource,
-            PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, ProjectedVolumeSource, ResourceRequirements, Secret,
-            Volume,
-        },
-        storage::v1::{CSIDriver, StorageClass},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{
+    AzureDiskVolumeSource, ConfigMap, Container, DownwardAPIVolumeFile, EmptyDirVolumeSource, HostPathVolumeSource,
+    PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, ProjectedVolumeSource, ResourceRequirements, Secret, Volume,
 };
+use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::sync::Arc;
 
 use crate::memory::Object;
@@ -189,6 +184,11 @@ pub(crate) fn secret(secret: &mut Secret) {
     }
 }
 
+pub(crate) fn config_map(map: &mut ConfigMap) {
+    without_managers(&mut map.metadata);
+    namespace(&mut map.metadata);
+}
+
 /// Fills in what the API server would fill in for an object of any kind.
 pub(crate) fn object(object: Object) -> Object {
     match object {
@@ -201,9 +201,10 @@ pub(crate) fn object(object: Object) -> Object {
             Some(_) => shared(it, |it| without_managers(&mut it.metadata)),
             None => it,
         }),
-        Object::ConfigMap(it) => Object::ConfigMap(match it.metadata.managed_fields {
-            Some(_) => shared(it, |it| without_managers(&mut it.metadata)),
-            None => it,
+        Object::ConfigMap(it) => Object::ConfigMap(match &it.metadata {
+            // What many pods share is not copied for nothing.
+            ObjectMeta { managed_fields: None, namespace: Some(namespace), .. } if !namespace.is_empty() => it,
+            _ => shared(it, config_map),
         }),
         Object::Attachment(it) => Object::Attachment(match it.metadata.managed_fields {
             Some(_) => shared(it, |it| without_managers(&mut it.metadata)),
@@ -262,6 +263,17 @@ mod tests {
     /// The volumes of a pod that has these, after filling.
     fn volumes(volumes: &Value) -> Value {
         filled(&json!({"spec": {"containers": [], "volumes": volumes}}), pod)["spec"]["volumes"].take()
+    }
+
+    #[test]
+    fn objects_that_have_a_namespace_get_one_whatever_they_are() {
+        for it in [
+            Object::from(ConfigMap::default()),
+            Object::from(Secret::default()),
+            Object::from(PersistentVolumeClaim::default()),
+        ] {
+            assert_eq!(object(it).metadata().namespace.as_deref(), Some("default"));
+        }
     }
 
     /// P-59, P-99, P-114, P-121, P-125, P-130.
@@ -443,10 +455,8 @@ mod tests {
     }
     #[test]
     fn who_wrote_which_field_is_dropped_however_deep_it_is() {
-        use k8s_openapi::{
-            api::core::v1::ConfigMap,
-            apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry},
-        };
+        use k8s_openapi::api::core::v1::ConfigMap;
+        use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
         let deep = (0..200).fold(json!({}), |inner, _| json!({"f": inner}));
         let fields = vec![ManagedFieldsEntry { fields_v1: Some(FieldsV1(deep)), ..ManagedFieldsEntry::default() }];
         let metadata = ObjectMeta { managed_fields: Some(fields), ..ObjectMeta::default() };

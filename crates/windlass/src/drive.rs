@@ -9,6 +9,7 @@ mod alarms;
 mod departing;
 mod directories;
 mod drivers;
+mod errands;
 mod held;
 mod holdings;
 mod inbox;
@@ -28,45 +29,33 @@ mod turns;
 mod waits;
 mod wishes;
 
-use std::{
-    collections::BTreeMap,
-    mem,
-    sync::{
-        Arc,
-        mpsc::{Receiver, RecvTimeoutError},
-    },
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
-use windlass_core::{
-    Engine, Event,
-    ids::{PodUid, Time, VolumeId},
-    notice::Notice,
-    reason::Code,
-    recording::Entry,
-};
+use windlass_core::ids::{PodUid, Time, VolumeId};
+use windlass_core::notice::Notice;
+use windlass_core::reason::Code;
+use windlass_core::recording::Entry;
+use windlass_core::{Engine, Event};
 
-use self::{
-    alarms::{Alarm, Alarms},
-    holdings::Holdings,
-    inbox::Inbox,
-    operations::Operations,
-    reading::Reading,
-    start::Start,
-    waits::Waits,
-};
-pub(crate) use self::{
-    message::{About, Message, Question},
-    outside::Outside,
-    provision::Provisions,
-    recorder::Recorder,
-    wishes::{Standing, Wishes},
-};
-use crate::{
-    node::{Change, Ended, Report},
-    under_way::UnderWay,
-};
+use self::alarms::{Alarm, Alarms};
+use self::holdings::Holdings;
+use self::inbox::Inbox;
+pub(crate) use self::message::{About, Message, Question};
+use self::operations::Operations;
+pub(crate) use self::outside::Outside;
+pub(crate) use self::provision::Provisions;
+use self::reading::Reading;
+pub(crate) use self::recorder::Recorder;
+use self::start::Start;
+use self::waits::Waits;
+pub(crate) use self::wishes::{Standing, Wishes};
+use crate::node::{Change, Ended, Report};
+use crate::under_way::UnderWay;
 
 /// So many messages without a pause leave memory behind that is worth giving back.
 const BURST: u32 = 500;
@@ -218,9 +207,13 @@ impl Drive {
             Message::StateLost(loss) => self.state_is_lost(&loss),
             Message::StateRenewed(renewed) => self.state_was_renewed(renewed),
             Message::InUseReported(version) => self.tell(Event::InUseReported { version }),
-            // It has looked which before this was read, and looks again before it sleeps.
+            // Nothing to do: the loop reads which have begun before every sleep.
             Message::OperationsBegan => {}
+            Message::ErrandBegan => self.look_at_errands_later(),
             Message::OperationEnded(id, ended) => self.operation_ended(id, ended),
+            Message::OperationsEnded(ended) => {
+                ended.into_iter().for_each(|(id, ended)| self.operation_ended(id, ended));
+            }
             Message::DirectoryDone(pod, done) => self.directory_done(&pod, done),
             Message::ClaimWorked(claim, worked) => self.claim_worked(&claim, *worked),
             Message::WaitBegan { waiter, pod, goal, within, answer } => {
@@ -231,6 +224,7 @@ impl Drive {
             Message::Retry { pod, volume, answer } => {
                 let _ = answer.send(self.retry(pod.as_ref(), volume.as_deref()));
             }
+            Message::RetryClaim(claim, answer) => _ = answer.send(self.retry_claims(|_, it| *it == claim).pop()),
             Message::Republish(pod) => self.republish(&pod),
             Message::RemoveDirectory(pod) => self.remove_directory(&pod),
             order @ (Message::DeletePod(..) | Message::DeleteOrphans(..) | Message::DeleteClaim(..)) => {
@@ -270,6 +264,7 @@ impl Drive {
         while let Some(alarm) = self.alarms.due(self.now()) {
             match alarm {
                 Alarm::ReadDisk => self.read_disk(),
+                Alarm::Errands => self.look_at_errands(),
                 Alarm::Review => self.review(),
                 Alarm::Renew(pod, volume) => {
                     self.holdings.renewals.is_due(&pod, &volume);
@@ -296,8 +291,7 @@ impl Drive {
             } else if let Some(pod) = self.wishes.fresh.pop() {
                 self.make_directory(pod);
             } else {
-                self.operations.together = None;
-                return;
+                return self.send_errand();
             }
         }
     }

@@ -4,36 +4,27 @@
 //! (I-6); while it waits for a driver it has none. What is done around the plugin's call, and in which order, is a
 //! [`windlass_core::flight::Flight`]; `executor/course.rs` takes its steps.
 
-use std::{
-    collections::{HashMap, HashSet},
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-    time::SystemTime,
-};
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
 
 use k8s_openapi::api::core::v1::Pod;
 use rustix::io::Errno;
-use windlass_core::{
-    Operation,
-    ids::{BootId, PodUid},
-    operation::{Action, Cause, Obstacle, Outcome, Proof, Trouble},
-    spec::{self, VolumeSpec},
-};
-use windlass_linux::{
-    holders,
-    name::Name,
-    ownership, remove,
-    table::{Mount, MountId},
-};
+use windlass_core::Operation;
+use windlass_core::ids::{BootId, PodUid};
+use windlass_core::operation::{Action, Cause, Obstacle, Outcome, Proof, Trouble};
+use windlass_core::spec::{self, VolumeSpec};
+use windlass_linux::name::Name;
+use windlass_linux::table::{Mount, MountId};
+use windlass_linux::{holders, ownership, remove};
 
-use crate::{
-    catalogue::{Content, VolumeType, driver_of},
-    csi::Refreshed,
-    layout::{self, Home, Slot},
-    packed::Packed,
-    plugin::{self, Failure, Left, Made, Scene, Statistics, Want, What},
-    record::{Record, Records, State},
-};
+use crate::catalogue::{Content, VolumeType, driver_of};
+use crate::csi::Refreshed;
+use crate::layout::{self, Home, Slot};
+use crate::packed::Packed;
+use crate::plugin::{self, Failure, Left, Made, Scene, Statistics, VolumeForm, Want};
+use crate::record::{Record, Records, State};
 
 mod course;
 
@@ -204,10 +195,10 @@ impl Executor {
     /// handed out (I-4, I-12).
     fn check_place(&self, spec: &VolumeSpec, known: Option<&Made>) -> Result<(), Failure> {
         let Some(known) = known else { return Ok(()) };
-        let path = match &known.what {
-            What::Mount(path) => path,
-            What::Directory => &known.path,
-            What::Host => return Ok(()),
+        let path = match &known.form {
+            VolumeForm::Mount(path) => path,
+            VolumeForm::Directory => &known.path,
+            VolumeForm::Host => return Ok(()),
         };
         let Some(mount) = plugin::mounted(&self.scene.watch, path)? else { return Ok(()) };
         if known.is_mounted_as(&mount) {
@@ -227,9 +218,9 @@ impl Executor {
     /// with something open in it?
     fn check_unused(&self, slot: &Slot, made: Option<&Made>) -> Result<(), Failure> {
         let path = match made {
-            Some(Made { what: What::Host, .. }) => return Ok(()),
-            Some(Made { what: What::Mount(path), .. }) => path.clone(),
-            Some(Made { what: What::Directory, path, .. }) => path.clone(),
+            Some(Made { form: VolumeForm::Host, .. }) => return Ok(()),
+            Some(Made { form: VolumeForm::Mount(path), .. }) => path.clone(),
+            Some(Made { form: VolumeForm::Directory, path, .. }) => path.clone(),
             None => plugin::absolute(&self.scene, &slot.path()),
         };
         self.scene.watch.catch_up()?;
@@ -258,9 +249,11 @@ impl Executor {
             return None;
         }
         let was_proven = matches!(before?.state, State::Proven { .. });
-        let is_lost = match (&earlier.what, &made.what) {
+        let is_lost = match (&earlier.form, &made.form) {
             // After a reboot a directory that somebody put back with its content is another one, and nothing is lost.
-            (What::Directory, What::Directory) => earlier.proof.root != made.proof.root && is_empty(&made.path),
+            (VolumeForm::Directory, VolumeForm::Directory) => {
+                earlier.proof.root != made.proof.root && is_empty(&made.path)
+            }
             // What was in memory ends with the boot, and so do the containers that had it.
             _ => *boot == self.boot && !earlier.proof.holds_for(&made.proof),
         };
@@ -289,13 +282,13 @@ impl Executor {
 
     /// Is what was made the thing that is there (I-4)? A plugin's word is not enough.
     fn check(&self, made: &Made) -> Result<(), Failure> {
-        let path = match &made.what {
-            What::Mount(path) => path,
-            What::Directory => {
+        let path = match &made.form {
+            VolumeForm::Mount(path) => path,
+            VolumeForm::Directory => {
                 let cover = self.scene.layout.cover(&self.scene.watch.table(), &made.path);
                 return cover.map_or(Ok(()), |it| Err(plugin::foreign(&it)));
             }
-            What::Host => return Ok(()),
+            VolumeForm::Host => return Ok(()),
         };
         match plugin::mounted(&self.scene.watch, path)? {
             Some(mount) if made.proof.holds_for(&plugin::mount_proof(&mount)) => Ok(()),
@@ -308,10 +301,10 @@ impl Executor {
 
     /// What is there now, of something that was made: nothing at the path is touched unless it is a directory of ours.
     pub(crate) fn look(&self, made: &Made) -> Result<Option<Proof>, Failure> {
-        match &made.what {
-            What::Mount(path) => Ok(plugin::mounted(&self.scene.watch, path)?.map(|it| plugin::mount_proof(&it))),
-            What::Host => Ok(Some(made.proof)),
-            What::Directory => {
+        match &made.form {
+            VolumeForm::Mount(path) => Ok(plugin::mounted(&self.scene.watch, path)?.map(|it| plugin::mount_proof(&it))),
+            VolumeForm::Host => Ok(Some(made.proof)),
+            VolumeForm::Directory => {
                 if let Some(mount) = plugin::mounted(&self.scene.watch, &made.path)? {
                     return Ok(Some(plugin::mount_proof(&mount)));
                 }

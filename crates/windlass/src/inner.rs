@@ -5,24 +5,25 @@
 
 use windlass_linux::name::Name;
 
-use crate::{plugin::csi::notes::Note, provision::Provision, record};
+use crate::plugin::csi::notes::Note;
+use crate::provision::Provision;
+use crate::record;
 
-pub use crate::{
-    catalogue::{Drivers as DriverFacts, VolumeType},
-    csi::{Drivers, Registered},
-    defaults::pod as fill_in,
-    layout::{Layout, Slot, escape, unescape},
-    memory::Memory,
-    payload::{Surroundings, contents},
-    plugin::{
-        Attachments, Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What, csi::names::attachment,
-        local::Local, mount_proof,
-    },
-    record::{Key, Record, Records},
-    resolve::{Given, Resolver, Settings},
-    tell::Tell,
-    token::cache::Cache,
+pub use crate::catalogue::{RegisteredDrivers, VolumeType};
+pub use crate::csi::{Drivers, Registered};
+pub use crate::defaults::pod as fill_in;
+pub use crate::layout::{Layout, Slot, escape, unescape};
+pub use crate::memory::Memory;
+pub use crate::payload::{Surroundings, contents};
+pub use crate::plugin::csi::names::attachment;
+pub use crate::plugin::local::Local;
+pub use crate::plugin::{
+    Attachments, Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, VolumeForm, Want, mount_proof,
 };
+pub use crate::record::{Key, Record, Records};
+pub use crate::resolve::{Given, Resolver, Settings};
+pub use crate::tell::Tell;
+pub use crate::token::cache::Cache;
 
 /// How quantities are read.
 pub mod quantity {

@@ -3,22 +3,17 @@
 //! Names that come from outside become [`Name`]s here and nowhere else. Directories are made by descriptor, with exact
 //! modes whatever the umask, and never through a mount.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
-};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
-use rustix::{fs::Mode, io::Errno};
-use windlass_core::{
-    ids::PodUid,
-    spec::{self, VolumeSpec},
-};
-use windlass_linux::{
-    name::{self, Name, Relative},
-    remove::{self, Aside},
-    safe_path::{self, Mounts, Place},
-    table::{self, MountId},
-};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use windlass_core::ids::PodUid;
+use windlass_core::spec::{self, VolumeSpec};
+use windlass_linux::name::{self, Name, Relative};
+use windlass_linux::remove::{self, Aside};
+use windlass_linux::safe_path::{self, Mounts, Place};
+use windlass_linux::table::{self, MountId};
 
 use crate::catalogue::VolumeType;
 

@@ -42,7 +42,8 @@
 //! ```
 //!
 //! [`Node::ready`] waits through any trouble, for any time. An object that changes is given again, and exactly the volumes
-//! that show it follow. A pod that has gone is told by [`Source::gone`](source::Source::gone), and [`Node::gone`] waits
+//! that show it follow, a moment later: while one does, [`Node::explain`] has something to say of its pod, and whenever that
+//! may have changed there is a [`Change`](node::Change). A volume that no container mounts is not made. A pod that has gone is told by [`Source::gone`](source::Source::gone), and [`Node::gone`] waits
 //! until nothing of it is left.
 //!
 //! # Ask what waits

@@ -11,25 +11,19 @@ mod uid;
 
 use std::fmt;
 
-use k8s_openapi::{
-    Resource,
-    api::{
-        core::v1::{ConfigMap, Node, Pod, Secret},
-        storage::v1::VolumeAttachment,
-    },
-};
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
-};
-use serde_saphyr::{DefaultMessageFormatter, MessageFormatter, Options, Spanned, budget::BudgetBreach};
+use k8s_openapi::api::core::v1::{Node, Pod, Secret};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{Metadata as HasMetadata, Resource};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{DefaultMessageFormatter, MessageFormatter, Options, Spanned};
 
 use crate::defaults;
 
-pub use crate::{
-    memory::Object,
-    objects::{ObjectKind, Reference},
-};
+pub use crate::memory::Object;
+pub use crate::objects::{ObjectKind, Reference};
 pub(crate) use kinds::nearly;
 pub use shape::Shape;
 pub use typed::Unknown;
@@ -600,9 +594,9 @@ impl<'de> DeserializeSeed<'de> for One<'_> {
             ("v1", "PersistentVolume") => filled(from, defaults::persistent_volume)?.into(),
             ("storage.k8s.io/v1", "CSIDriver") => filled(from, defaults::csi_driver)?.into(),
             ("storage.k8s.io/v1", "StorageClass") => filled(from, defaults::storage_class)?.into(),
-            ("storage.k8s.io/v1", "VolumeAttachment") => VolumeAttachment::deserialize(from)?.into(),
-            ("v1", "Node") => Node::deserialize(from)?.into(),
-            ("v1", "ConfigMap") => filled(from, |it: &mut ConfigMap| defaults::namespace(&mut it.metadata))?.into(),
+            ("storage.k8s.io/v1", "VolumeAttachment") => filled(from, |_: &mut VolumeAttachment| {})?.into(),
+            ("v1", "Node") => filled(from, |_: &mut Node| {})?.into(),
+            ("v1", "ConfigMap") => filled(from, defaults::config_map)?.into(),
             ("v1", "Secret") => filled(from, defaults::secret)?.into(),
             _ => {
                 IgnoredAny::deserialize(from)?;
@@ -614,8 +608,13 @@ impl<'de> DeserializeSeed<'de> for One<'_> {
     }
 }
 
-fn filled<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D, fill: fn(&mut T)) -> Result<T, D::Error> {
+fn filled<'de, T, D: Deserializer<'de>>(from: D, fill: fn(&mut T)) -> Result<T, D::Error>
+where
+    T: Deserialize<'de> + HasMetadata<Ty = ObjectMeta>,
+{
     let mut object = T::deserialize(from)?;
+    // What a cluster counted says nothing about a file that was saved from it and edited since.
+    object.metadata_mut().resource_version = None;
     fill(&mut object);
     Ok(object)
 }

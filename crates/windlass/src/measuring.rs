@@ -3,19 +3,15 @@
 //!
 //! How a volume is measured is its plugin's to know; how long to wait for an answer is for whoever asked to say.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use windlass_core::ids::{PodUid, VolumeId};
 use windlass_linux::workers::{Lane, Workers};
 
-use crate::{
-    plugin::{self, Statistics},
-    task,
-};
+use crate::plugin::{self, Statistics};
+use crate::task;
 
 /// More questions than this are not asked at a time: each may hang for as long as it likes, and has a thread. Beside two
 /// drivers that hang it must leave threads for everything else.

@@ -2,27 +2,17 @@
 //!
 //! Every change answers with the pods that must be resolved again, so a change costs what it touches (I-9).
 
-use crate::{
-    fingerprint::Fingerprint,
-    objects::{Lookup, ObjectKind, Objects, Reference},
-};
-use k8s_openapi::{
-    ByteString,
-    api::{
-        core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret},
-        storage::v1::{CSIDriver, StorageClass, VolumeAttachment},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    sync::Arc,
-};
-use windlass_core::{
-    ids::{ObjectName, PodUid},
-    reason::Reason,
-};
+use crate::fingerprint::Fingerprint;
+use crate::objects::{Lookup, ObjectKind, Objects, Reference};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret};
+use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass, VolumeAttachment};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use windlass_core::ids::{ObjectName, PodUid};
+use windlass_core::reason::Reason;
 
 /// An object of any kind that is kept.
 #[derive(Clone, PartialEq)]

@@ -4,36 +4,26 @@
 //! What happens is counted as it happens ([`Metrics::observer`]). What is so at a moment the node keeps as numbers
 //! ([`Node::totals`](crate::Node::totals)), so that asking walks nothing (I-9).
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt::{self, Write as _},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::{self, Write as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use prometheus_client::{
-    encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text},
-    metrics::{
-        counter::{ConstCounter, Counter},
-        family::Family,
-        gauge::{ConstGauge, Gauge},
-        histogram::Histogram,
-    },
-    registry::{Metric, Registry},
-};
-use windlass_core::{
-    ids::{DriverName, PluginName, VolumeId},
-    operation::OperationKind,
-    reason::Urgency,
-    spec::Mode,
-};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry};
+use windlass_core::ids::{DriverName, PluginName, VolumeId};
+use windlass_core::operation::OperationKind;
+use windlass_core::reason::Urgency;
+use windlass_core::spec::Mode;
 use windlass_csi::Code;
 
-use crate::{
-    node::Totals,
-    observe::{Ending, Observed, Observer, OperationReport},
-    plugin::Statistics,
-};
+use crate::node::Totals;
+use crate::observe::{Ending, Observed, Observer, OperationReport};
+use crate::plugin::Statistics;
 
 /// The kubelet's buckets (E-502), and finer ones below them: most of what windlass does takes milliseconds.
 const SECONDS: [f64; 19] = [
@@ -535,11 +525,9 @@ impl EncodeLabelValue for Status {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::{
-        ids::OperationId,
-        oddity::Oddity,
-        tally::{OfType, Tally},
-    };
+    use windlass_core::ids::OperationId;
+    use windlass_core::oddity::Oddity;
+    use windlass_core::tally::{OfType, Tally};
     use windlass_csi::Called;
     use windlass_linux::workers::Counts;
 

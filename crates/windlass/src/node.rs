@@ -1,75 +1,62 @@
 //! A node's volumes, for a program that embeds windlass: give it pods and objects, await their volumes, get paths back.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    panic::{self, AssertUnwindSafe},
-    path::PathBuf,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-        mpsc::Sender,
-    },
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1 as api;
 use rustix::fd::OwnedFd;
 use tokio::sync::{broadcast, oneshot, watch};
-use windlass_core::{
-    event::{Goal, Place},
-    ids::{DriverName, OuterName, PodUid, SourceName, VolumeId, WaiterId},
-    snapshot::Snapshot,
-};
-use windlass_linux::{
-    name::Name,
-    safe_path,
-    whole_file::{self, Survives},
-    workers::Workers,
-};
+use windlass_core::event::{Goal, MountPlace};
+use windlass_core::ids::{DriverName, OuterName, PodUid, SourceName, VolumeId, WaiterId};
+use windlass_core::snapshot::Snapshot;
+use windlass_linux::name::Name;
+use windlass_linux::safe_path;
+use windlass_linux::whole_file::{self, Survives};
+use windlass_linux::workers::Workers;
 
-use crate::{
-    catalogue::Attributes,
-    csi, defaults,
-    drive::{About, Drive, Message, Question},
-    executor::Executor,
-    measuring::{self, Asked, Questions},
-    memory::Object,
-    objects::{ObjectKind, Reference},
-    plugin::{self, Made, Want},
-    source::{Said, Source},
-    view,
-};
+use crate::catalogue::Attributes;
+use crate::drive::{About, Drive, Message, Question};
+use crate::executor::Executor;
+use crate::measuring::{self, Asked, Questions};
+use crate::memory::Object;
+use crate::objects::{ObjectKind, Reference};
+use crate::plugin::{self, Made, Want};
+use crate::source::{Said, Source};
+use crate::{csi, defaults, view};
 
+mod change;
+mod error;
 mod lock;
 mod start;
 mod state_watch;
 
+pub use change::{Change, Changes};
+pub use error::{ClaimRefusal, DeleteError, Ended, PodError, WaitError};
 pub use start::{Builder, DELETE_DELAY_DEFAULT, Holder, Report, StartError};
 
-pub use crate::{
-    csi::{DEADLINE_DEFAULT, DriverSettings},
-    resolve::Error as IncompletePod,
-    tell::{Event, Tone},
-};
+pub use crate::csi::{DEADLINE_DEFAULT, DriverSettings};
+pub use crate::resolve::Error as IncompletePod;
+pub use crate::tell::{Event, Tone};
 pub(crate) use start::{random, said};
 pub(crate) use state_watch::Loss;
-pub use windlass_core::{
-    answer::{InUse, PodStatus, WaitError as VolumesError},
-    notice::Verdict,
-    oddity::Oddity,
-    operation::{Cause, Obstacle, OperationKind, Proof, Trouble},
-    reason::{Code, Reason, Urgency, WaitsOn},
-    snapshot::SourceView,
-    spec::Mode,
-    tally::{OfType, Tally},
-};
+pub use windlass_core::answer::{InUse, PodStatus, WaitError as VolumesError};
+pub use windlass_core::notice::Verdict;
+pub use windlass_core::oddity::Oddity;
+pub use windlass_core::operation::{Cause, Obstacle, OperationKind, Proof, Trouble};
+pub use windlass_core::reason::{Code, Reason, Urgency, WaitsOn};
+pub use windlass_core::snapshot::{SourceState, SourceView};
+pub use windlass_core::spec::Mode;
+pub use windlass_core::tally::{OfType, Tally};
 pub use windlass_csi::Called;
-pub use windlass_linux::{
-    abilities::{Abilities, Ability},
-    name::Error as NameError,
-    workers::{Counts, Lane, LaneCounts, Limits},
-};
+pub use windlass_linux::abilities::{Abilities, Ability};
+pub use windlass_linux::name::{Error as NameError, Reason as NameReason};
+pub use windlass_linux::workers::{Counts, Lane, LaneCounts, Limits};
 
 pub use crate::observe::{Ending, Observed, Observer, OperationReport};
 
@@ -100,121 +87,8 @@ struct Inner {
     wake: Arc<OwnedFd>,
 }
 
-/// Why a node answers nothing any more. Its volumes stay as they are.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Ended {
-    /// Somebody stopped it.
-    #[error("the node was stopped and answers nothing any more; its volumes stay as they are")]
-    Stopped,
-    /// Somebody removed the directory in which it keeps what it knows of volumes, so it cannot go on.
-    #[error(
-        "the state directory {} was removed, moved or emptied while the node ran. {text}. Volumes stay as they are, and the next \
-         start takes them over", path.display()
-    )]
-    StateLost {
-        /// The directory.
-        path: PathBuf,
-        /// What became of the notes of volumes that were made for claims, which nothing else tells.
-        text: Arc<str>,
-    },
-    /// The thread that decides broke off.
-    #[error(
-        "the engine of the node broke off: {text}; this is a defect of windlass. Volumes stay as they are, and the next \
-         start takes them over"
-    )]
-    Broken {
-        /// What it said last.
-        text: Arc<str>,
-    },
-}
-
-/// Why a wait did not end well.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WaitError {
-    /// The volumes are not as they were waited for, in the kubelet's words.
-    #[error(transparent)]
-    Volumes(#[from] VolumesError),
-    /// The node has ended, so nothing is known any more.
-    #[error(transparent)]
-    Ended(#[from] Ended),
-    /// No volume of the pod is left, but something in its directory is in the way that is not windlass's to remove.
-    #[error("the pod's volumes are gone, but not its directory: {text}")]
-    Leftover {
-        /// What is in the way.
-        text: Arc<str>,
-    },
-}
-
-impl WaitError {
-    /// Whether to wait again is of no use: the node has ended, or the pod or what is on disk has to be another first. Where
-    /// it is not, more time may help, and [`Node::explain`] tells what is waited for.
-    pub fn is_final(&self) -> bool {
-        match self {
-            Self::Ended(_) | Self::Leftover { .. } | Self::Volumes(VolumesError::Pod(_)) => true,
-            Self::Volumes(
-                VolumesError::TimedOut(_) | VolumesError::LimitReached(_) | VolumesError::StillMounted(_),
-            ) => false,
-        }
-    }
-}
-
-/// Why a pod was not taken. Nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PodError {
-    /// The node has ended.
-    #[error(transparent)]
-    Ended(#[from] Ended),
-    /// It lacks what every pod has.
-    #[error(transparent)]
-    Incomplete(#[from] IncompletePod),
-    /// Its UID cannot be the name of a directory.
-    #[error(transparent)]
-    Name(#[from] NameError),
-}
-
-impl PodError {
-    /// Whether the pod is at fault: no node takes it as it is.
-    pub fn is_of_pod(&self) -> bool {
-        match self {
-            Self::Incomplete(_) | Self::Name(_) => true,
-            Self::Ended(_) => false,
-        }
-    }
-}
-
 /// A source keeps no more than this.
 const NOTE_MAX: usize = 8 << 20;
-
-/// Why a pod was not deleted. Nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DeleteError {
-    /// Nobody knows it, and nothing of it is here.
-    #[error("there is no such pod")]
-    Unknown,
-    /// It is to be on this node.
-    #[error("the pod is wanted: it goes when its manifest is removed")]
-    Wanted,
-    /// It is not known yet whether it is.
-    #[error("it is not known yet whether the pod is wanted: not everything has been read since the start")]
-    NotReady,
-    /// The node has ended.
-    #[error(transparent)]
-    Ended(#[from] Ended),
-}
-
-impl DeleteError {
-    /// Whether to try again is of no use. Where it is not, the node comes to know more.
-    pub fn is_final(&self) -> bool {
-        match self {
-            Self::Unknown | Self::Wanted | Self::Ended(_) => true,
-            Self::NotReady => false,
-        }
-    }
-}
 
 /// A volume as a container may have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -236,148 +110,6 @@ pub struct Volume {
     pub proof: Proof,
 }
 
-/// Something that happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Change {
-    /// A volume, or a pod's mount of it, stands differently than before.
-    Volume {
-        /// The volume.
-        volume: VolumeId,
-        /// The pod, if it is about a pod's mount.
-        pod: Option<PodUid>,
-        /// How it stands now.
-        code: Code,
-    },
-    /// A pod was given, changed or removed, or what it names was looked up again.
-    Pod {
-        /// The pod.
-        pod: PodUid,
-        /// `namespace/name`; its UID, if that is all that is known of it.
-        name: Arc<str>,
-        /// One of its volumes could not be looked up, or cannot be what the pod says.
-        unresolved: bool,
-    },
-    /// A volume was mounted, and with it all that the pod has.
-    PodMounted(PodUid),
-    /// What a pod's owner should know, in the kubelet's words.
-    Event(Event),
-    /// Nothing of this pod is left: no volume, no record, no directory.
-    PodReleased(PodUid),
-    /// Nothing is left either of the volumes that this pod alone had.
-    VolumesReleased(PodUid),
-    /// A CSI driver came, came again, or went.
-    Driver {
-        /// Its name.
-        name: Arc<str>,
-        /// Whether it is registered now.
-        registered: bool,
-    },
-    /// A CSI driver that is registered was started again: whatever waits for it is tried at once.
-    DriverBack {
-        /// Its name.
-        name: Arc<str>,
-    },
-    /// Nobody takes calls any more at the socket of a CSI driver that is registered, or nobody to whom any may be sent.
-    DriverUnreachable {
-        /// Its name.
-        name: Arc<str>,
-        /// Why nothing is sent to whoever serves there, if that is another driver.
-        refused: Option<Arc<str>>,
-    },
-    /// A CSI driver could not be registered, or something that is none is where drivers register. It is tried again.
-    DriverRefused {
-        /// What is wrong.
-        text: Arc<str>,
-    },
-    /// Something became of the volume that this node has made for a claim, or is to make.
-    Claim {
-        /// `namespace/name`.
-        claim: Arc<str>,
-        /// Whether somebody should look.
-        tone: Tone,
-        /// What Kubernetes' controllers call it, for example `ProvisioningFailed`.
-        reason: &'static str,
-        /// What became of it.
-        text: Arc<str>,
-    },
-    /// A process that had this node's directories was killed and hangs in the kernel, so they were taken over from it.
-    TookOver {
-        /// Its number.
-        process: u32,
-        /// At how many places it may still be at work. They are left alone until it is gone; everything else goes on.
-        places: usize,
-    },
-    /// A claim, what was made for it, or how that stands is another than before.
-    ClaimChanged {
-        /// `namespace/name`.
-        claim: Arc<str>,
-    },
-    /// A source of pods cannot be read any more. What it gave stays as it is.
-    SourceLost {
-        /// Its name.
-        source: SourceName,
-        /// Why.
-        text: Arc<str>,
-    },
-    /// A source speaks of a pod that another source has given, which is not heard.
-    PodOfTwoSources {
-        /// The pod.
-        pod: PodUid,
-        /// The source that has it.
-        owner: SourceName,
-        /// The other.
-        source: SourceName,
-    },
-    /// What was found at start is known.
-    Synced,
-    /// The set of volumes in use changed.
-    InUse {
-        /// Its version now.
-        version: u64,
-    },
-    /// Growing a volume came to an end that its claim should show.
-    Expansion {
-        /// The volume.
-        volume: VolumeId,
-        /// How it ended.
-        verdict: Verdict,
-    },
-    /// A pod's directory could not be made, or not be removed. It is tried again at the next start.
-    Leftover {
-        /// The pod.
-        pod: PodUid,
-        /// What is in the way.
-        text: Arc<str>,
-    },
-    /// A record or a directory of an earlier life makes no sense; what it is about is treated as uncertain.
-    Damaged {
-        /// What is wrong.
-        text: Arc<str>,
-    },
-    /// Something was mounted over the root directory, or above it, and covers all that is there; or that is over.
-    RootCovered {
-        /// What covers it; `None` if nothing does any more.
-        text: Option<Arc<str>>,
-    },
-    /// The disk could not be read. It is tried again; until then nothing is taken away.
-    DiskUnreadable {
-        /// Why.
-        text: Arc<str>,
-    },
-    /// An operation came to its end.
-    OperationEnded(Arc<OperationReport>),
-    /// Something was told that makes no sense, and had no effect. Whoever told it has a defect.
-    Oddity {
-        /// What kind of nonsense.
-        oddity: Oddity,
-        /// What it was.
-        text: Arc<str>,
-    },
-    /// The listener was too slow, and this many changes are lost to it.
-    Missed(u64),
-}
-
 /// What becomes of the volume of a claim that is deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -392,84 +124,6 @@ pub enum Deleted {
         /// The volume.
         volume: String,
     },
-}
-
-/// Why the volume of a claim is not deleted. Nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ClaimRefusal {
-    /// There is nothing to delete.
-    #[error("there is no claim {claim}, and no volume is kept that was made for it")]
-    Unknown {
-        /// `namespace/name`.
-        claim: String,
-    },
-    /// Somebody wants it.
-    #[error("claim {claim} is still there: take its manifest away first")]
-    StillThere {
-        /// `namespace/name`.
-        claim: String,
-    },
-    /// Something has it.
-    #[error("volume {volume} of claim {claim} is still in use by {}: remove what uses it first", users(pods))]
-    InUse {
-        /// `namespace/name`.
-        claim: String,
-        /// The volume.
-        volume: String,
-        /// The pods that have it, or may have it.
-        pods: Vec<String>,
-    },
-    /// Somebody else names it.
-    #[error("volume {volume} of claim {claim} stays, because {other}: remove that first")]
-    Named {
-        /// `namespace/name`.
-        claim: String,
-        /// The volume.
-        volume: String,
-        /// Who, and how.
-        other: String,
-    },
-    /// Whether the claim is there is not known.
-    #[error(
-        "not all manifests could be read as they are now, so whether claim {claim} is there is not known: mend them first"
-    )]
-    SourceIncomplete {
-        /// `namespace/name`.
-        claim: String,
-    },
-    /// Something else is being done about it.
-    #[error("something is being done about the volume of claim {claim}: try again in a moment")]
-    Busy {
-        /// `namespace/name`.
-        claim: String,
-    },
-    /// Nobody is there to do it.
-    #[error(transparent)]
-    Ended(#[from] Ended),
-}
-
-impl ClaimRefusal {
-    /// Whether to try again is of no use as long as nobody changes what the node is given. Where it is not, what is in the
-    /// way goes by itself.
-    pub fn is_final(&self) -> bool {
-        match self {
-            Self::Unknown { .. }
-            | Self::StillThere { .. }
-            | Self::Named { .. }
-            | Self::SourceIncomplete { .. }
-            | Self::Ended(_) => true,
-            Self::InUse { .. } | Self::Busy { .. } => false,
-        }
-    }
-}
-
-fn users(pods: &[String]) -> String {
-    match pods {
-        [] => "this node".into(),
-        [pod] => format!("pod {pod}"),
-        pods => format!("pods {}", pods.join(", ")),
-    }
 }
 
 /// What is counted as it changes.
@@ -504,33 +158,13 @@ pub struct Explanation {
     pub reasons: Vec<Reason>,
 }
 
-/// A stream of changes.
-#[derive(Debug)]
-pub struct Changes(broadcast::Receiver<Change>);
-
-impl Changes {
-    /// Whether the next change has not happened yet.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The next change; `None` once the node has ended.
-    pub async fn next(&mut self) -> Option<Change> {
-        match self.0.recv().await {
-            Ok(change) => Some(change),
-            Err(broadcast::error::RecvError::Lagged(count)) => Some(Change::Missed(count)),
-            Err(broadcast::error::RecvError::Closed) => None,
-        }
-    }
-}
-
 /// A volume that is about to be handed out.
 pub(crate) struct Handed {
     pub(crate) name: OuterName,
     pub(crate) mode: Mode,
     pub(crate) attributes: Attributes,
     pub(crate) proof: Proof,
-    pub(crate) place: Place,
+    pub(crate) place: MountPlace,
     pub(crate) made: Made,
 }
 
@@ -589,7 +223,7 @@ impl Node {
     }
 
     /// An object appeared or changed. Exactly the volumes that use it are looked at. The API server's defaults are filled
-    /// in.
+    /// in. Where `metadata.resourceVersion` is that of before, so is the content; leave it out if no API server counts it.
     pub fn update_object(&self, object: impl Into<Object>) {
         self.send(Message::ObjectGiven(defaults::object(object.into())));
     }
@@ -702,6 +336,13 @@ impl Node {
     pub async fn retry(&self, pod: Option<&PodUid>, volume: Option<&str>) -> Result<Vec<view::Retried>, Ended> {
         let (pod, volume) = (pod.cloned(), volume.map(ToOwned::to_owned));
         self.order(|answer| Message::Retry { pod, volume, answer }).await
+    }
+
+    /// Tries at once what failed for a claim and waits for its next try: to make its volume, to grow it or to delete it. Says
+    /// what that is; `None` if nothing of it waits.
+    pub async fn retry_claim(&self, namespace: &str, name: &str) -> Result<Option<view::Retried>, Ended> {
+        let claim = Reference::new(ObjectKind::Claim, namespace, name);
+        self.order(|answer| Message::RetryClaim(claim, answer)).await
     }
 
     /// The sources of pods, in the order of their names.

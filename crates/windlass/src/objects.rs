@@ -3,12 +3,13 @@
 //! Where they come from is no matter here: an API server's watch, a directory of manifests, a program that embeds
 //! windlass. [`memory::Memory`](crate::memory::Memory) keeps them in memory.
 
-use k8s_openapi::api::{
-    core::v1::{Node, PersistentVolume, PersistentVolumeClaim},
-    storage::v1::{CSIDriver, VolumeAttachment},
-};
-use std::{collections::BTreeSet, fmt, sync::Arc};
-use windlass_core::{ids::ObjectName, reason::Reason};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use windlass_core::ids::ObjectName;
+use windlass_core::reason::Reason;
 
 /// What looking an object up gave.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,12 +3,12 @@
 //! A stream of changes ([`Node::changes`](crate::Node::changes)) can be read too slowly, and then changes are missed. This is
 //! called on the thread on which something happens, so nothing is; in return, whoever is called must not block.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-use windlass_core::{
-    ids::{DriverName, OperationId, PluginName, PodUid, VolumeId},
-    operation, spec,
-};
+use windlass_core::ids::{DriverName, OperationId, PluginName, PodUid, VolumeId};
+use windlass_core::{operation, spec};
 use windlass_csi::Called;
 
 /// Something that happened and is worth counting.

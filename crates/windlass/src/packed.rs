@@ -4,10 +4,8 @@
 //! of text takes twenty kilobytes. A node has many pods, keeps each for as long as it lives and looks into it only when it
 //! has something to do for it. So it keeps the text, and whoever works with the pod has it open.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use k8s_openapi::api::core::v1::Pod;
 

@@ -7,16 +7,15 @@
 //!
 //! Nothing is written unless everything is there: an error leaves a volume as it is (P-101, P-123).
 
-use crate::{
-    memory::{Memory, Object},
-    objects::{Lookup, ObjectKind, Reference},
-    token::{self, EXPIRATION_SECONDS_DEFAULT, Token},
-};
+use crate::memory::{Memory, Object};
+use crate::objects::{Lookup, ObjectKind, Reference};
+use crate::token::{self, EXPIRATION_SECONDS_DEFAULT, Token};
 use k8s_openapi::api::core::v1::{
     ConfigMap, DownwardAPIVolumeFile, KeyToPath, Node, Pod, PodSpec, Secret, ServiceAccountTokenProjection, Volume,
     VolumeProjection,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use windlass_linux::atomic_dir::{Contents, File};
 
 mod downward;

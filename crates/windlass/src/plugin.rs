@@ -4,43 +4,33 @@
 //! file reads as the description of its volume type. Its calls run on worker threads, where what the kernel does may block and
 //! hang; only what a driver does is awaited.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    error::Error as StdError,
-    fmt,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
-    time::{Instant, SystemTime},
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::error::Error as StdError;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Instant, SystemTime};
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1 as api;
 use rustix::io::Errno;
-use windlass_core::{
-    ids::{OuterName, PodUid, VolumeId},
-    operation::{Cause, Earlier, Obstacle, Proof},
-    spec::{Access, VolumeSpec},
-};
-use windlass_linux::{
-    atomic_dir, holders,
-    mount::{self, UnmountPolicy},
-    name::Name,
-    remove,
-    safe_path::{self, Place},
-    table,
-};
+use windlass_core::ids::{OuterName, PodUid, VolumeId};
+use windlass_core::operation::{Cause, Earlier, Obstacle, Proof};
+use windlass_core::spec::{Access, VolumeSpec};
+use windlass_linux::mount::{self, UnmountPolicy};
+use windlass_linux::name::Name;
+use windlass_linux::safe_path::{self, Place};
+use windlass_linux::{atomic_dir, holders, remove, table};
 
-use crate::{
-    catalogue::VolumeType,
-    csi::Drivers,
-    layout::{self, Home, Layout, Slot},
-    memory::Memory,
-    observe::{Observed, Observer},
-    payload::Snapshot,
-    resolve::Detail,
-    tell::Tell,
-    token,
-};
+use crate::catalogue::VolumeType;
+use crate::csi::Drivers;
+use crate::layout::{self, Home, Layout, Slot};
+use crate::memory::Memory;
+use crate::observe::{Observed, Observer};
+use crate::payload::Snapshot;
+use crate::resolve::Detail;
+use crate::tell::Tell;
+use crate::token;
 
 pub(crate) mod csi;
 pub(crate) mod empty_dir;
@@ -62,7 +52,7 @@ pub use statistics::{Condition, Measure, Statistics};
 pub use windlass_core::flight::Left;
 
 /// All types of volumes, in the kubelet's order (P-12).
-pub(crate) static ALL: [&VolumeType; 10] = [
+pub(crate) static ALL: &[&VolumeType] = &[
     &empty_dir::EMPTY_DIR,
     &empty_dir::GIT_REPO,
     &host_path::HOST_PATH,
@@ -258,7 +248,7 @@ pub struct Made {
     /// What identifies it.
     pub proof: Proof,
     /// What it is.
-    pub what: What,
+    pub form: VolumeForm,
     /// The path that a container is given.
     pub path: PathBuf,
     /// When its content must be written anew though nothing changes: tokens expire.
@@ -269,7 +259,7 @@ pub struct Made {
 
 /// What a volume is on this node.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum VolumeForm {
     /// A mount at this path.
     Mount(PathBuf),
     /// A directory that windlass made, which must not be mounted over.
@@ -282,23 +272,23 @@ impl Made {
     /// A mount whose path is handed out.
     pub fn mount(mount: &table::Mount) -> Self {
         let path = mount.mount_point.clone();
-        Self { proof: mount_proof(mount), what: What::Mount(path.clone()), path, refresh_at: None, lost_at: None }
+        Self { proof: mount_proof(mount), form: VolumeForm::Mount(path.clone()), path, refresh_at: None, lost_at: None }
     }
 
     /// A file system of this type that is going to be mounted at this path, which is handed out.
     pub fn new_mount(mount: &mount::Detached, path: &Path, kind: &str) -> Result<Self, Failure> {
         let (proof, path) = (new_mount_proof(mount, kind)?, path.to_path_buf());
-        Ok(Self { proof, what: What::Mount(path.clone()), path, refresh_at: None, lost_at: None })
+        Ok(Self { proof, form: VolumeForm::Mount(path.clone()), path, refresh_at: None, lost_at: None })
     }
 
     /// Something of the host, to which nothing is done.
     pub(crate) fn untouched(path: PathBuf) -> Self {
-        Self { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None, lost_at: None }
+        Self { proof: nothing_proof(&path), form: VolumeForm::Host, path, refresh_at: None, lost_at: None }
     }
 
     /// Is this mount what was made?
     pub(crate) fn is_mounted_as(&self, mount: &table::Mount) -> bool {
-        matches!(self.what, What::Mount(_)) && self.proof.holds_for(&mount_proof(mount))
+        matches!(self.form, VolumeForm::Mount(_)) && self.proof.holds_for(&mount_proof(mount))
     }
 }
 
@@ -365,7 +355,7 @@ macro_rules! from {
 
 from! {
     atomic_dir::Error, layout::Error, mount::Error, remove::Error, safe_path::Error, table::Error,
-    windlass_linux::name::Error, windlass_linux::whole_file::Error,
+    windlass_linux::name::Error, windlass_linux::path_error::PathError, windlass_linux::whole_file::Error,
 }
 
 /// How many processes that hold something open are named.
@@ -508,7 +498,7 @@ pub trait Plugin: Send + Sync {
         let began = Instant::now();
         let statistics = statistics::measure(made)?;
         // A file system knows it; files have to be counted, which the kubelet's metrics call by the name of the program.
-        if made.what == What::Directory {
+        if made.form == VolumeForm::Directory {
             scene.observer.tell(&Observed::Measured { source: "du", took: began.elapsed() });
         }
         Ok(statistics)

@@ -7,29 +7,25 @@
 pub(crate) mod next;
 pub(crate) mod store;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::{
-        core::v1::{
-            CSIPersistentVolumeSource, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectReference,
-            PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimStatus, PersistentVolumeSpec,
-            PersistentVolumeStatus, SecretReference, VolumeNodeAffinity,
-        },
-        storage::v1::StorageClass,
-    },
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+use k8s_openapi::api::core::v1::{
+    CSIPersistentVolumeSource, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectReference,
+    PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimStatus, PersistentVolumeSpec, PersistentVolumeStatus,
+    SecretReference, VolumeNodeAffinity,
 };
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use windlass_core::ids::VolumeId;
 use windlass_csi::proto::csi::{self, VolumeCapability, volume_capability as capability};
 
-use crate::{
-    objects::{self, Reference},
-    plugin::csi::names::volume_id,
-    quantity,
-};
+use crate::objects::{self, Reference};
+use crate::plugin::csi::names::volume_id;
+use crate::quantity;
 
 /// The class that claims have which name none.
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
@@ -80,17 +76,21 @@ pub(crate) struct Departure {
     pub(crate) since: Timestamp,
     /// How long its volume stays once nothing else keeps it. What was said then counts, whatever is set by now.
     delay_milliseconds: u64,
+    /// Somebody has said that its volume goes without that delay (`windlass delete claim`).
+    #[serde(default, rename = "ordered", skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_ordered: bool,
 }
 
 impl Departure {
     /// A claim has gone just now, and its volume stays for so long.
     pub(crate) fn now(delay: Duration) -> Self {
-        Self { since: Timestamp::now(), delay_milliseconds: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX) }
+        let delay_milliseconds = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        Self { since: Timestamp::now(), delay_milliseconds, is_ordered: false }
     }
 
     /// How long its volume stays.
     pub(crate) fn delay(&self) -> Duration {
-        Duration::from_millis(self.delay_milliseconds)
+        if self.is_ordered { Duration::ZERO } else { Duration::from_millis(self.delay_milliseconds) }
     }
 }
 
@@ -159,6 +159,14 @@ impl Provision {
         Self { departure, ..self }
     }
 
+    /// The same, with that the volume stays whatever becomes of its claim.
+    pub(crate) fn retained(mut self) -> Self {
+        if let Some(spec) = self.volume.as_mut().and_then(|it| it.spec.as_mut()) {
+            spec.persistent_volume_reclaim_policy = Some("Retain".into());
+        }
+        self
+    }
+
     /// The same, with whether it was begun to be deleted.
     pub(crate) fn released(self, released: bool) -> Self {
         Self { is_released: released, ..self }
@@ -182,8 +190,15 @@ impl Provision {
         Some(volume_id(&source.driver, &source.volume_handle))
     }
 
-    /// Whether it goes with its claim.
+    /// Whether it goes with its claim: as its class said when it was made, unless a persistent volume said otherwise since.
     pub(crate) fn is_deleted_with_claim(&self) -> bool {
+        let made = self.volume.as_ref().and_then(|it| it.spec.as_ref());
+        let policy = made.map_or(&self.class.reclaim_policy, |it| &it.persistent_volume_reclaim_policy);
+        policy.as_deref() == Some("Delete")
+    }
+
+    /// Whether its class said, when it was asked for, that it goes with its claim.
+    pub(crate) fn class_says_delete(&self) -> bool {
         self.class.reclaim_policy.as_deref() == Some("Delete")
     }
 
@@ -339,6 +354,11 @@ impl Provision {
         }
         Some((claim, volume))
     }
+}
+
+/// Whether a persistent volume says that its volume stays, which one that somebody writes does unless it says otherwise.
+pub(crate) fn retains(volume: &PersistentVolume) -> bool {
+    volume.spec.as_ref().is_some_and(|it| it.persistent_volume_reclaim_policy.as_deref() != Some("Delete"))
 }
 
 /// How much a claim asks for.

@@ -3,38 +3,28 @@
 //! Pods' directories, their device maps, the records, and what is staged though no pod has it (E-193..E-199; the kubelet
 //! forgets the last).
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use rustix::{
-    fs::{AtFlags, FileType, StatxFlags},
-    io::Errno,
-};
-use windlass_core::{
-    Event,
-    event::{Found, Place},
-    ids::{PluginName, PodUid, VolumeId},
-    operation::Proof,
-    spec::{Mode, VolumeSpec},
-};
-use windlass_linux::{
-    name::{Name, Relative},
-    remove::Aside,
-    safe_path::{self, Mounts},
-    whole_file,
-};
+use rustix::fs::{AtFlags, FileType, StatxFlags};
+use rustix::io::Errno;
+use windlass_core::Event;
+use windlass_core::event::{Found, MountPlace};
+use windlass_core::ids::{PluginName, PodUid, VolumeId};
+use windlass_core::operation::Proof;
+use windlass_core::spec::{Mode, VolumeSpec};
+use windlass_linux::name::{Name, Relative};
+use windlass_linux::remove::Aside;
+use windlass_linux::safe_path::{self, Mounts};
+use windlass_linux::whole_file;
 
-use crate::{
-    catalogue::VolumeType,
-    executor::Executor,
-    layout::{self, Slot},
-    plugin::{self, Failure, Made, What},
-    provision::Provision,
-    record::{Key, Record, State},
-};
+use crate::catalogue::VolumeType;
+use crate::executor::Executor;
+use crate::layout::{self, Slot};
+use crate::plugin::{self, Failure, Made, VolumeForm};
+use crate::provision::Provision;
+use crate::record::{Key, Record, State};
 
 /// What was found.
 #[derive(Default)]
@@ -55,7 +45,7 @@ pub(crate) struct Remains {
 
 /// Something that was made in an earlier life.
 pub(crate) struct Remainder {
-    pub(crate) place: Place,
+    pub(crate) place: MountPlace,
     pub(crate) made: Made,
     /// How often its content was renewed though nothing changed.
     pub(crate) epoch: u64,
@@ -249,13 +239,13 @@ impl Remains {
     }
 
     fn stage(&mut self, executor: &Executor, record: &Record) {
-        let found = self.found(executor, record, Place::Stage(record.spec.id.clone()), None);
+        let found = self.found(executor, record, MountPlace::Stage(record.spec.id.clone()), None);
         self.events.push(Event::FoundStaged(found));
     }
 
     /// What was seen of its directory, if that was looked at, need not be looked at again.
     fn publish(&mut self, executor: &Executor, uid: &PodUid, record: &Record, seen: Option<(&Slot, Option<Proof>)>) {
-        let place = Place::Publish(record.spec.id.clone(), uid.clone());
+        let place = MountPlace::Publish(record.spec.id.clone(), uid.clone());
         let found = self.found(executor, record, place, seen);
         self.events.push(Event::FoundPublished { pod: uid.clone(), found });
     }
@@ -264,11 +254,11 @@ impl Remains {
         &mut self,
         executor: &Executor,
         record: &Record,
-        place: Place,
+        place: MountPlace,
         seen: Option<(&Slot, Option<Proof>)>,
     ) -> Found {
-        let looked = record.made_in(&executor.boot).map(|made| match (&made.what, seen) {
-            (What::Directory, Some((slot, directory)))
+        let looked = record.made_in(&executor.boot).map(|made| match (&made.form, seen) {
+            (VolumeForm::Directory, Some((slot, directory)))
                 if made.path == plugin::absolute(&executor.scene, &slot.path()) =>
             {
                 let table = executor.scene.watch.table();

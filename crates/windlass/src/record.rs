@@ -7,31 +7,24 @@
 //! kept when it is written again (`record/text.rs`). It holds the boot id, because a new boot makes every "mounted" untrue, and
 //! never a byte of a secret (I-12).
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::{fs::Mode, io::Errno};
+use rustix::fs::Mode;
+use rustix::io::Errno;
 use serde_json::{Map, Value};
-use windlass_core::{
-    event,
-    flight::Trace,
-    ids::{BootId, VolumeId},
-    spec::VolumeSpec,
-};
-use windlass_linux::{
-    name::{Name, Relative},
-    safe_path::{Mounts, Place},
-    whole_file::{self, Seal, Survives},
-};
+use windlass_core::event;
+use windlass_core::flight::Trace;
+use windlass_core::ids::{BootId, VolumeId};
+use windlass_core::spec::VolumeSpec;
+use windlass_linux::name::{Name, Relative};
+use windlass_linux::safe_path::{Mounts, Place};
+use windlass_linux::whole_file::{self, Seal, Survives};
 
-use crate::{
-    catalogue::VolumeType,
-    layout::{self, Slot},
-    plugin::Made,
-};
+use crate::catalogue::VolumeType;
+use crate::layout::{self, Slot};
+use crate::plugin::Made;
 
 mod name;
 pub(crate) mod text;
@@ -457,8 +450,9 @@ fn is_called(spec: &VolumeSpec, slot: &Slot) -> bool {
         return false;
     };
     let inner = spec.inner_name.as_str();
-    let of_pod = || own.strip_suffix(inner).and_then(|it| it.strip_suffix('-'));
-    spec.driver.is_some() || own == inner || of_pod().is_some_and(|it| it.as_bytes() == slot.pod.as_bytes())
+    let of_pod = || own.strip_prefix(&slot.pod.to_string())?.strip_prefix('-')?.strip_prefix(inner);
+    // A variant may follow.
+    spec.driver.is_some() || own == inner || of_pod().is_some_and(|it| it.is_empty() || it.starts_with(':'))
 }
 
 /// A record, and the pod that stands in it if its name does not tell; `None` if there is none.
@@ -499,13 +493,11 @@ fn describe(key: &Key) -> String {
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use windlass_core::{
-        operation::Proof,
-        spec::{Attach, Capabilities, Concurrency, Identity, Mode as VolumeMode, Refresh, Sharing},
-    };
+    use windlass_core::operation::Proof;
+    use windlass_core::spec::{Attach, Capabilities, Concurrency, Identity, Mode as VolumeMode, Refresh, Sharing};
 
     use super::*;
-    use crate::plugin::What;
+    use crate::plugin::VolumeForm;
 
     fn record(mode: VolumeMode) -> Record {
         let spec = VolumeSpec {
@@ -527,7 +519,7 @@ mod tests {
         };
         let made = Made {
             proof: Proof { mount_id: u64::MAX, device: 1, root: u64::MAX - 1, kind: 3 },
-            what: What::Mount("/mounted/at".into()),
+            form: VolumeForm::Mount("/mounted/at".into()),
             path: "/given/out".into(),
             refresh_at: Some(UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
             lost_at: Some(UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
@@ -621,8 +613,9 @@ mod tests {
             assert_eq!(records.read(&publish(VolumeMode::Filesystem)).unwrap().as_ref(), Some(&good));
             records.remove(&publish(VolumeMode::Filesystem)).unwrap();
         }
-        for id in ["kubernetes.io/local-volume/disk", "kubernetes.io/local-volume/uid-disk"] {
-            let record = Record { spec: Arc::new(VolumeSpec { id: id.into(), ..own.clone() }), ..good.clone() };
+        for id in ["disk", "uid-disk", "uid-disk:variant"].map(|it| format!("kubernetes.io/local-volume/{it}")) {
+            let record =
+                Record { spec: Arc::new(VolumeSpec { id: id.as_str().into(), ..own.clone() }), ..good.clone() };
             records.write(&publish(VolumeMode::Filesystem), &record, Survives::Crash).unwrap();
             assert_eq!(records.read(&publish(VolumeMode::Filesystem)).unwrap(), Some(record));
         }

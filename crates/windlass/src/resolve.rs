@@ -18,27 +18,20 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-use crate::{
-    catalogue::{self, Attacher, Circumstances, Content, Drivers, Origin, VolumeType},
-    objects::{Lookup, Objects, Reference, View},
-};
-use k8s_openapi::api::{
-    core::v1::{self as api, PersistentVolume, PersistentVolumeClaim, PodSpec, Volume},
-    storage::v1::CSIDriver,
-};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use crate::catalogue::{self, Attacher, Circumstances, Origin, RegisteredDrivers, VolumeType};
+use crate::objects::{Lookup, Objects, Reference, View};
+use k8s_openapi::api::core::v1::{self as api, PersistentVolume, PersistentVolumeClaim, PodSpec, Volume};
+use k8s_openapi::api::storage::v1::CSIDriver;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 use usage::Usage;
-use windlass_core::{
-    expand,
-    ids::{DriverName, ObjectName, OuterName, PodUid, SourceName, Version, VolumeId},
-    label,
-    reason::Reason,
-    spec::{Access, Capabilities, Identity, Mode, Phase, Pod, PodVolume, Sharing, Use, VolumeSpec, Want},
+use windlass_core::ids::{DriverName, ObjectName, OuterName, PodUid, SourceName, Version, VolumeId};
+use windlass_core::reason::Reason;
+use windlass_core::spec::{
+    Access, Capabilities, Identity, Mode, Phase, Pod, PodVolume, Refresh, Sharing, Use, VolumeSpec, Want,
 };
+use windlass_core::{expand, label};
 
 pub(crate) use attachment::Attached;
 pub(crate) use refusal::Refusal;
@@ -188,7 +181,7 @@ pub struct Resolver<'a, O: ?Sized> {
     /// What holds for all pods of this node.
     pub settings: &'a Settings,
     /// The CSI drivers that are registered here.
-    pub drivers: &'a Drivers,
+    pub drivers: &'a RegisteredDrivers,
     /// The objects.
     pub objects: &'a O,
 }
@@ -337,10 +330,9 @@ impl<O: Objects + ?Sized> Task<'_, O> {
             Origin::Persistent(_) => None,
         };
         let revision = match origin {
-            Origin::Pod(it) if volume_type.content == Content::Written => {
-                revision::of(&mut self.view, self.pod, self.namespace, &self.resolver.settings.node, it)
-            }
-            Origin::Pod(_) | Origin::Persistent(_) => 0,
+            _ if capabilities.refresh != Refresh::OnChange => 0,
+            Origin::Pod(it) => revision::of(&mut self.view, self.pod, self.namespace, &self.resolver.settings.node, it),
+            Origin::Persistent(it) => revision::of_persistent(it),
         };
         let read_only = definition.read_only || (volume_type.attributes)(Access::ReadWrite).read_only;
         let spec = VolumeSpec {
@@ -470,7 +462,8 @@ fn volume_id(
     origin: &Origin<'_>,
 ) -> Result<VolumeId, Trouble> {
     let own_name = match (capabilities.identity, origin) {
-        (Identity::PerPod, _) | (_, Origin::Pod(_)) => format!("{uid}-{}", origin.name()),
+        (_, Origin::Pod(volume)) => format!("{uid}-{}{}", volume.name, (volume_type.variant)(volume)),
+        (Identity::PerPod, Origin::Persistent(_)) => format!("{uid}-{}", origin.name()),
         (Identity::Shared, Origin::Persistent(volume)) => (volume_type.own_name)(volume),
     };
     if own_name.is_empty() {

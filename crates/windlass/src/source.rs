@@ -3,18 +3,21 @@
 pub mod directory;
 mod ledger;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as api;
-use windlass_core::{
-    event::Hold,
-    ids::{PodUid, SourceName},
-};
+use windlass_core::event::Hold;
+use windlass_core::ids::{PodUid, SourceName};
 use windlass_linux::name::Name;
 
-pub use windlass_core::{event::Containers, ids::Version};
+pub use windlass_core::event::Containers;
+pub use windlass_core::ids::Version;
 
-use crate::{Node, defaults, node::PodError, packed::Packed, resolve};
+use crate::node::PodError;
+use crate::packed::Packed;
+use crate::{Node, defaults, resolve};
 
 /// Somebody who has pods for this node, made by [`Node::source`]. Cheap to clone.
 ///

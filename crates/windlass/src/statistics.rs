@@ -1,6 +1,4 @@
 //! How full volumes are: what [`Node::statistics`](crate::Node::statistics) answers.
 
-pub use crate::{
-    measuring::{Answer, Asked},
-    plugin::{Condition, Measure, Statistics},
-};
+pub use crate::measuring::{Answer, Asked};
+pub use crate::plugin::{Condition, Measure, Statistics};

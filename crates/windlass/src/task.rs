@@ -1,11 +1,9 @@
 //! Work on worker threads that waits for others now and then, and has a thread only while it does not.
 
-use std::{
-    mem,
-    pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Wake, Waker},
-};
+use std::mem;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Wake, Waker};
 
 use windlass_linux::workers::{Error, Job, Lane, Workers};
 
@@ -97,12 +95,10 @@ impl Wake for Task {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        future::poll_fn,
-        sync::mpsc::{Receiver, channel},
-        task::Poll,
-        time::Duration,
-    };
+    use std::future::poll_fn;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::task::Poll;
+    use std::time::Duration;
 
     use tokio::sync::oneshot;
     use windlass_linux::workers::{Counts, Limits};

@@ -3,12 +3,10 @@
 //! What fails is tried again and again, and fails again. It is told when it happens first, and while it goes on every five
 //! minutes; in between, who wants to know asks for the reason (I-7). What is told anew is anything that was not told before.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use windlass_core::ids::{PodUid, Time, VolumeId};
 
@@ -141,10 +139,8 @@ impl fmt::Debug for Tell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_core::{
-        backoff::Backoff,
-        operation::{Cause, OperationKind, Trouble},
-    };
+    use windlass_core::backoff::Backoff;
+    use windlass_core::operation::{Cause, OperationKind, Trouble};
 
     const HOUR: u64 = 60 * 60;
 

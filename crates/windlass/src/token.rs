@@ -3,11 +3,9 @@
 //! A [`Provider`] gives tokens: an API server, or a key of our own ([`LocalIssuer`]). A [`Cache`] before it asks for a
 //! token once and again in time before it expires. Tokens are kept in memory only and never printed (I-12).
 
-use std::{
-    error, fmt,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use std::{error, fmt};
 use windlass_core::ids::PodUid;
 
 pub(crate) mod cache;

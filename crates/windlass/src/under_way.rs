@@ -3,19 +3,15 @@
 //! A process that is killed while a thread of it waits in the kernel leaves that one call behind, which may come to its end
 //! at any time. The next process works at all other places at once, and at these once nothing is left of the one before (I-2).
 
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use windlass_core::event::Place;
-use windlass_linux::{
-    name::Name,
-    process::{Process, Standing},
-    safe_path,
-    whole_file::{self, Survives},
-};
+use windlass_core::event::MountPlace;
+use windlass_linux::name::Name;
+use windlass_linux::process::{Process, Standing};
+use windlass_linux::safe_path;
+use windlass_linux::whole_file::{self, Survives};
 
 /// Below the directory for records.
 const FILE: &str = "under-way.json";
@@ -28,12 +24,14 @@ pub(crate) struct UnderWay {
     boot: Box<str>,
     own: Option<Process>,
     state: Mutex<State>,
+    /// Whose turn it is to write, which may take for ever: the state is never locked meanwhile (I-6).
+    writing: Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
-    own: BTreeSet<Place>,
-    before: Vec<(Process, BTreeSet<Place>)>,
+    own: BTreeSet<MountPlace>,
+    before: Vec<(Process, BTreeSet<MountPlace>)>,
 }
 
 /// What a process was at, on disk.
@@ -66,7 +64,7 @@ impl UnderWay {
             is_left.then(|| (process, it.places.iter().map(NotedPlace::place).collect()))
         });
         let state = State { own: BTreeSet::new(), before: before.collect() };
-        Self { directory, boot: boot.into(), own, state: Mutex::new(state) }
+        Self { directory, boot: boot.into(), own, state: Mutex::new(state), writing: Mutex::default() }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -81,7 +79,7 @@ impl UnderWay {
     }
 
     /// The process of before that may still be at a place.
-    pub(crate) fn haunting(&self, place: &Place) -> Option<Process> {
+    pub(crate) fn haunting(&self, place: &MountPlace) -> Option<Process> {
         self.state().before.iter().find(|(_, places)| places.contains(place)).map(|(process, _)| *process)
     }
 
@@ -90,16 +88,17 @@ impl UnderWay {
     }
 
     /// This is what hangs in this process; written by [`UnderWay::write`].
-    pub(crate) fn set(&self, places: BTreeSet<Place>) {
+    pub(crate) fn set(&self, places: BTreeSet<MountPlace>) {
         self.state().own = places;
     }
 
     /// Writes down what is known by now. May block.
     pub(crate) fn write(&self) {
         let Some((name, own)) = name().zip(self.own) else { return };
-        // Held while it is written, so that what is written last is what was known last.
+        // One after the other, and each what is known when its turn has come: so what is known last is written last.
+        let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.state();
-        let noted = |(process, places): (&Process, &BTreeSet<Place>)| Noted {
+        let noted = |(process, places): (&Process, &BTreeSet<MountPlace>)| Noted {
             process: process.id,
             started: process.started,
             boot: self.boot.to_string(),
@@ -108,6 +107,7 @@ impl UnderWay {
         let before = state.before.iter().map(|(process, places)| (process, places));
         let all = before.chain([(&own, &state.own)]).filter(|(_, places)| !places.is_empty());
         let all: Vec<Noted> = all.map(noted).collect();
+        drop(state);
         // Without it the next process does not know of what hangs here, and finds an intent at most.
         let _ = match serde_json::to_vec(&all) {
             Ok(_) if all.is_empty() => whole_file::remove(&self.directory, &name),
@@ -122,18 +122,18 @@ fn name() -> Option<Name> {
 }
 
 impl NotedPlace {
-    fn of(place: &Place) -> Self {
+    fn of(place: &MountPlace) -> Self {
         match place {
-            Place::Stage(volume) => Self { volume: volume.to_string(), pod: None },
-            Place::Publish(volume, pod) => Self { volume: volume.to_string(), pod: Some(pod.to_string()) },
+            MountPlace::Stage(volume) => Self { volume: volume.to_string(), pod: None },
+            MountPlace::Publish(volume, pod) => Self { volume: volume.to_string(), pod: Some(pod.to_string()) },
         }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> MountPlace {
         let volume = self.volume.as_str().into();
         match &self.pod {
-            None => Place::Stage(volume),
-            Some(pod) => Place::Publish(volume, pod.as_str().into()),
+            None => MountPlace::Stage(volume),
+            Some(pod) => MountPlace::Publish(volume, pod.as_str().into()),
         }
     }
 }
@@ -150,7 +150,7 @@ mod tests {
         let place = || safe_path::Place::root(directory.path()).unwrap();
         let mut child = windlass_testing::process::program("cat").stdin(Stdio::piped()).spawn().unwrap();
         let before = Process::of(child.id()).unwrap();
-        let (staged, published) = (Place::Stage("v".into()), Place::Publish("w".into(), "p".into()));
+        let (staged, published) = (MountPlace::Stage("v".into()), MountPlace::Publish("w".into(), "p".into()));
 
         let first = UnderWay { own: Some(before), ..UnderWay::read(place(), "boot") };
         first.set([staged.clone(), published.clone()].into());
@@ -159,7 +159,7 @@ mod tests {
         let second = UnderWay::read(place(), "boot");
         assert_eq!(second.processes(), [(before, 2)]);
         assert_eq!((second.haunting(&staged), second.haunting(&published)), (Some(before), Some(before)));
-        assert_eq!(second.haunting(&Place::Stage("w".into())), None);
+        assert_eq!(second.haunting(&MountPlace::Stage("w".into())), None);
         second.set([staged.clone()].into());
         second.write();
         assert_eq!(
@@ -167,6 +167,13 @@ mod tests {
             Some(before),
             "it is noted again with its own"
         );
+
+        {
+            // Somebody writes, and that hangs.
+            let _turn = second.writing.lock().unwrap();
+            assert_eq!(second.haunting(&staged), Some(before), "nobody else waits for it");
+            second.set([staged.clone()].into());
+        }
 
         child.kill().unwrap();
         child.wait().unwrap();

@@ -12,14 +12,13 @@ pub use pod::references;
 
 use std::time::Duration;
 
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use windlass_linux::name::Name;
 
-use crate::{
-    manifest::{Document, Unknown, Written},
-    memory::Object,
-    view::Severity,
-};
+use crate::manifest::{Document, Unknown, Written};
+use crate::memory::Object;
+use crate::view::Severity;
 
 /// How long a call of a driver may take for this volume, as people write it: `30s`.
 pub const DRIVER_TIMEOUT: &str = "windlass.dev/driver-timeout";

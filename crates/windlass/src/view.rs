@@ -10,12 +10,10 @@ mod statistics;
 use std::time::SystemTime;
 
 use jiff::{SignedDuration, Timestamp};
-use windlass_core::{
-    ids::Time,
-    reason::{self, Code, WaitsOn},
-    snapshot::{OperationView, PodDetail, PodView, PodVolumeView, StepView, TurnView, VolumeView},
-    spec::{Life, Mode, Phase},
-};
+use windlass_core::ids::Time;
+use windlass_core::reason::{self, Code, WaitsOn};
+use windlass_core::snapshot::{OperationView, PodDetail, PodView, PodVolumeView, StepView, TurnView, VolumeView};
+use windlass_core::spec::{Life, Mode, Phase};
 
 use crate::drive::Standing;
 
@@ -228,7 +226,9 @@ fn mounted(pod: &PodView, volumes: &[MountStatus], since: Timestamp) -> Conditio
 fn current(volumes: &[MountStatus], since: Timestamp) -> Condition {
     let stale = volumes.iter().find(|it| it.stale);
     let (reason, message) = match stale {
-        None => ("Current".to_owned(), "Every volume that is mounted is as it should be now.".to_owned()),
+        None => {
+            ("Current".to_owned(), "Nothing keeps a volume that is mounted from being brought up to date.".to_owned())
+        }
         Some(volume) => match volume.reasons.last() {
             Some(deepest) => (deepest.code.clone(), format!("volume {}: {}", volume.volume, deepest.message)),
             None => (volume.state.clone(), format!("volume {} cannot be brought up to date", volume.volume)),

@@ -5,17 +5,13 @@
 //! variants, methods and implementations that are public from `lib.rs` on, what is re-exported from within the crate where
 //! it is shown, and what is re-exported from elsewhere by its path. What is hidden from the documentation is left out.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use quote::ToTokens;
-use syn::{
-    Attribute, Fields, ImplItem, Item, ItemImpl, ItemUse, TraitItem, Type, UseTree, Visibility,
-    visit::{self, Visit},
-};
+use syn::visit::{self, Visit};
+use syn::{Attribute, Fields, ImplItem, Item, ItemImpl, ItemUse, TraitItem, Type, UseTree, Visibility};
 
 /// A path from the crate's root, or one that begins with another crate.
 type Names = Vec<String>;

@@ -1,24 +1,19 @@
 //! The daemon's process.
 
-use std::{
-    fs,
-    io::ErrorKind,
-    os::unix::net::UnixDatagram,
-    path::Path,
-    process::{Child, Command, Stdio},
-};
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, ensure};
-use rustix::{
-    fs::inotify::WatchFlags,
-    process::{Pid, Signal},
-};
+use rustix::fs::inotify::WatchFlags;
+use rustix::process::{Pid, Signal};
 
-use super::{
-    super::Places,
-    watch::{self, Watch},
-};
-use crate::{inotify::Directories, times::PATIENCE};
+use super::super::Places;
+use super::watch::{self, Watch};
+use crate::inotify::Directories;
+use crate::times::PATIENCE;
 
 /// A daemon that runs. It is killed if nobody ends it, and with this process.
 pub(super) struct Running {

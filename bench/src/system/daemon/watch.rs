@@ -1,11 +1,9 @@
 //! The daemon's API, read with as little work as can be: this runs on the same machine as what is measured.
 
-use std::{
-    io::{BufRead, BufReader, Read, Write},
-    os::unix::net::UnixStream,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 

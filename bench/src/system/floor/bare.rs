@@ -1,16 +1,12 @@
 //! What windlass leaves on disk for a pod, by the fewest system calls.
 
-use std::{
-    ffi::CStr,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::{Path, PathBuf},
-};
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
-use rustix::{
-    fs::{AtFlags, Mode, OFlags, mkdirat, openat, symlinkat, unlinkat},
-    io::Result,
-    mount::{MountFlags, UnmountFlags, mount, unmount},
-};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, symlinkat, unlinkat};
+use rustix::io::Result;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::pods;
 

@@ -54,6 +54,9 @@ pub trait Backend: Send + Sync + 'static {
     /// given.
     async fn retry(&self, pod: Option<&Pod>, volume: Option<&str>) -> Result<Retry, Status>;
 
+    /// Tries at once what failed for a claim.
+    async fn retry_claim(&self, claim: &Claim) -> Result<Retry, Status>;
+
     /// Whether everything is known. That there is an answer at all shows that the node is alive.
     async fn readiness(&self) -> Result<Readiness, Status>;
 

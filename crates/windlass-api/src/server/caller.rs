@@ -1,7 +1,8 @@
 //! Who may change something: root, and the user whose daemon it is. Whoever may open the socket may read; its group is made
 //! of those who are to see.
 
-use axum::{extract::FromRequestParts, http::request::Parts};
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 
 use super::connections::Asker;
 use crate::view::Status;

@@ -5,33 +5,29 @@
 //! memory than the limits allow, whatever clients do. Watches, which last, may not take all places, and no user may take
 //! those of the others or of root: see [`Places`].
 
-use std::{io, os::fd::AsFd, sync::Arc, time::Duration};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use hyper::{
-    Request,
-    body::Incoming,
-    server::conn::http1,
-    service::{Service, service_fn},
-};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
-    sync::watch,
-    task::JoinSet,
-    time::timeout,
-};
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-use super::{backend::Backend, journal::Journal};
-use super::{
-    places::{Places, Seat},
-    routes::{self, Api},
-    stall::Impatient,
-};
+use super::backend::Backend;
+use super::journal::Journal;
+use super::places::{Places, Seat};
+use super::routes::{self, Api};
+use super::stall::Impatient;
 use crate::view::Status;
 
 /// How long a request may be without its body, in bytes.

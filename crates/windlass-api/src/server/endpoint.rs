@@ -1,10 +1,8 @@
 //! One thing that can be asked: where, what answers it, and how the document tells of it. The router and the document are
 //! made from the same list, so neither has a path that the other lacks.
 
-use axum::{
-    handler::Handler,
-    routing::{self, MethodRouter},
-};
+use axum::handler::Handler;
+use axum::routing::{self, MethodFilter, MethodRouter};
 
 use super::routes::Api;
 
@@ -48,33 +46,23 @@ pub(super) enum Returns {
 }
 
 impl Endpoint {
-    pub(super) fn get<H: Handler<T, Api>, T: 'static>(
+    /// What is at this path, answered by this handler.
+    pub(super) fn new<H: Handler<T, Api>, T: 'static>(
+        method: Method,
         path: impl Into<String>,
-        id: &'static str,
-        summary: &'static str,
-        answer: Returns,
         handler: H,
+        answer: Returns,
     ) -> Self {
-        Self { path: path.into(), route: routing::get(handler), method: Method::Get, id, summary, answer }
+        let filter = match method {
+            Method::Get => MethodFilter::GET,
+            Method::Delete => MethodFilter::DELETE,
+            Method::Post => MethodFilter::POST,
+        };
+        Self { path: path.into(), route: routing::on(filter, handler), method, id: "", summary: "", answer }
     }
 
-    pub(super) fn delete<H: Handler<T, Api>, T: 'static>(
-        path: impl Into<String>,
-        id: &'static str,
-        summary: &'static str,
-        answer: Returns,
-        handler: H,
-    ) -> Self {
-        Self { path: path.into(), route: routing::delete(handler), method: Method::Delete, id, summary, answer }
-    }
-
-    pub(super) fn post<H: Handler<T, Api>, T: 'static>(
-        path: impl Into<String>,
-        id: &'static str,
-        summary: &'static str,
-        answer: Returns,
-        handler: H,
-    ) -> Self {
-        Self { path: path.into(), route: routing::post(handler), method: Method::Post, id, summary, answer }
+    /// How the document tells of it.
+    pub(super) fn told(self, id: &'static str, summary: &'static str) -> Self {
+        Self { id, summary, ..self }
     }
 }

@@ -1,10 +1,8 @@
 //! What happened, as it is shown later: the newest events, those that say the same counted together, and what was found
 //! on disk that is not windlass's. Whoever follows the node tells it; the server only reads.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use tokio::sync::watch;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use axum::{
-    extract::{FromRequestParts, Query},
-    http::request::Parts,
-    response::{IntoResponse, Response},
-};
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
 
-use super::{connections::Asker, places::Seat, routes::closing};
+use super::connections::Asker;
+use super::places::Seat;
+use super::routes::closing;
 use crate::view::Status;
 
 /// The longest watch that can be asked for by `timeoutSeconds`: a day.

@@ -1,34 +1,29 @@
 //! The resources: which path answers with what.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::{
-    Json, Router,
-    body::Body,
-    extract::{FromRequestParts, RawPathParams, Request, State},
-    http::{Method, StatusCode, Uri, header, request::Parts},
-    middleware::{self, Next},
-    response::{IntoResponse, Response},
-    routing,
-};
+use axum::body::Body;
+use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, Router, routing};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::watch as told;
 
-use super::{
-    backend::{Backend, Pods, Readiness},
-    caller::MayChange,
-    endpoint::{Endpoint, Returns},
-    journal::Journal,
-    query::{Listing, OneVolume, Plain},
-    watch,
-};
-use crate::{
-    BASE, OPENAPI,
-    view::{self, Kind, List, PodPhase, Status},
-};
+use super::backend::{Backend, Pods, Readiness};
+use super::caller::MayChange;
+use super::endpoint::{self, Endpoint};
+use super::journal::Journal;
+use super::query::{Listing, OneVolume, Plain};
+use super::watch;
+use crate::view::{self, Kind, List, PodPhase, Status};
+use crate::{BASE, OPENAPI};
 
 /// How much may be sent along with a request. Nothing reads it.
 const BODY_MAX: usize = 64 * 1024;
@@ -51,140 +46,90 @@ pub(super) struct Api {
 
 /// Everything that can be asked.
 pub(super) fn endpoints() -> Vec<Endpoint> {
-    use Returns::{About, Document, List, Looked, Metrics, One};
+    use endpoint::Method::{Delete, Get, Post};
+    use endpoint::Returns::{About, Document, List, Looked, Metrics, One};
     let at = |below: &str| format!("{BASE}{below}");
     vec![
-        Endpoint::get(at(""), "discover", "What can be asked for", About("APIResourceList"), discovery),
-        Endpoint::get(at("/node"), "getNode", "The daemon and its node", One(view::Node::KIND), node),
-        Endpoint::get(at("/pods"), "listPods", "All pods", List(view::Pod::KIND), pods),
-        Endpoint::get(
-            at("/pods/{name}"),
-            "getPodByUid",
-            "One pod by its UID, also if nobody knows what it is called",
-            One(view::Pod::KIND),
-            pod,
-        ),
-        Endpoint::delete(at("/pods/{name}"), "deletePodByUid", "The same by its UID", One(view::Pod::KIND), delete_pod),
-        Endpoint::delete(
-            at("/pods/{name}/orphans"),
+        Endpoint::new(Get, at(""), discovery, About("APIResourceList")).told("discover", "What can be asked for"),
+        Endpoint::new(Get, at("/node"), node, One(view::Node::KIND)).told("getNode", "The daemon and its node"),
+        Endpoint::new(Get, at("/pods"), pods, List(view::Pod::KIND)).told("listPods", "All pods"),
+        Endpoint::new(Get, at("/pods/{name}"), pod, One(view::Pod::KIND))
+            .told("getPodByUid", "One pod by its UID, also if nobody knows what it is called"),
+        Endpoint::new(Delete, at("/pods/{name}"), delete_pod, One(view::Pod::KIND))
+            .told("deletePodByUid", "The same by its UID"),
+        Endpoint::new(Delete, at("/pods/{name}/orphans"), delete_orphans, One(view::Pod::KIND)).told(
             "deleteOrphans",
             "Take volumes away at once that are held because the pod had them before the start and does not name them",
-            One(view::Pod::KIND),
-            delete_orphans,
         ),
-        Endpoint::get(
-            at("/namespaces/{namespace}/pods"),
-            "listNamespacedPods",
-            "The pods of one namespace",
-            List(view::Pod::KIND),
-            pods,
-        ),
-        Endpoint::get(
-            at("/namespaces/{namespace}/pods/{name}"),
-            "getPod",
-            "One pod; of two of the same name the one that is wanted",
-            One(view::Pod::KIND),
-            pod,
-        ),
-        Endpoint::delete(
-            at("/namespaces/{namespace}/pods/{name}"),
-            "deletePod",
-            "Take a pod away at once that is held because no manifest names it",
-            One(view::Pod::KIND),
-            delete_pod,
-        ),
-        Endpoint::get(
+        Endpoint::new(Get, at("/namespaces/{namespace}/pods"), pods, List(view::Pod::KIND))
+            .told("listNamespacedPods", "The pods of one namespace"),
+        Endpoint::new(Get, at("/namespaces/{namespace}/pods/{name}"), pod, One(view::Pod::KIND))
+            .told("getPod", "One pod; of two of the same name the one that is wanted"),
+        Endpoint::new(Delete, at("/namespaces/{namespace}/pods/{name}"), delete_pod, One(view::Pod::KIND))
+            .told("deletePod", "Take a pod away at once that is held because no manifest names it"),
+        Endpoint::new(
+            Get,
             at("/namespaces/{namespace}/pods/{name}/containers"),
-            "getContainers",
-            "What the containers of one pod are to be given",
-            Looked(view::Containers::KIND),
             pod_containers,
-        ),
-        Endpoint::get(
+            Looked(view::Containers::KIND),
+        )
+        .told("getContainers", "What the containers of one pod are to be given"),
+        Endpoint::new(
+            Get,
             at("/namespaces/{namespace}/pods/{name}/statistics"),
-            "getStatistics",
-            "How full the volumes of one pod are, and how they are doing",
-            One(view::PodStatistics::KIND),
             pod_statistics,
-        ),
-        Endpoint::post(
-            at("/namespaces/{namespace}/pods/{name}/retry"),
+            One(view::PodStatistics::KIND),
+        )
+        .told("getStatistics", "How full the volumes of one pod are, and how they are doing"),
+        Endpoint::new(Post, at("/namespaces/{namespace}/pods/{name}/retry"), retry_pod, One(view::Retry::KIND)).told(
             "retryPod",
             "Try at once what failed of a pod and waits for its next try; for root and the user whose daemon it is",
-            One(view::Retry::KIND),
-            retry_pod,
         ),
-        Endpoint::post(
-            at("/retry"),
+        Endpoint::new(Post, at("/retry"), retry_all, One(view::Retry::KIND)).told(
             "retryAll",
             "Try at once whatever failed and waits for its next try; for root and the user whose daemon it is",
-            One(view::Retry::KIND),
-            retry_all,
         ),
-        Endpoint::get(at("/mounts"), "listMounts", "All mounts", List(view::Mount::KIND), mounts),
-        Endpoint::get(
-            at("/namespaces/{namespace}/mounts"),
-            "listNamespacedMounts",
-            "The mounts of one namespace",
-            List(view::Mount::KIND),
-            mounts,
-        ),
-        Endpoint::get(at("/volumes"), "listVolumes", "All volumes", List(view::Volume::KIND), volumes),
-        Endpoint::get(at("/drivers"), "listDrivers", "All CSI drivers", List(view::Driver::KIND), drivers),
-        Endpoint::get(
-            at("/claims"),
-            "listClaims",
-            "All claims, and the volumes of claims that are gone",
-            List(view::Claim::KIND),
-            claims,
-        ),
-        Endpoint::get(
-            at("/namespaces/{namespace}/claims"),
-            "listNamespacedClaims",
-            "The claims of one namespace",
-            List(view::Claim::KIND),
-            claims,
-        ),
-        Endpoint::get(
+        Endpoint::new(Get, at("/mounts"), mounts, List(view::Mount::KIND)).told("listMounts", "All mounts"),
+        Endpoint::new(Get, at("/namespaces/{namespace}/mounts"), mounts, List(view::Mount::KIND))
+            .told("listNamespacedMounts", "The mounts of one namespace"),
+        Endpoint::new(Get, at("/volumes"), volumes, List(view::Volume::KIND)).told("listVolumes", "All volumes"),
+        Endpoint::new(Get, at("/drivers"), drivers, List(view::Driver::KIND)).told("listDrivers", "All CSI drivers"),
+        Endpoint::new(Get, at("/claims"), claims, List(view::Claim::KIND))
+            .told("listClaims", "All claims, and the volumes of claims that are gone"),
+        Endpoint::new(Get, at("/namespaces/{namespace}/claims"), claims, List(view::Claim::KIND))
+            .told("listNamespacedClaims", "The claims of one namespace"),
+        Endpoint::new(Get, at("/namespaces/{namespace}/claims/{name}"), claim, One(view::Claim::KIND))
+            .told("getClaim", "One claim, or the volume that was made for it"),
+        Endpoint::new(
+            Delete,
             at("/namespaces/{namespace}/claims/{name}"),
-            "getClaim",
-            "One claim, or the volume that was made for it",
-            One(view::Claim::KIND),
-            claim,
-        ),
-        Endpoint::delete(
-            at("/namespaces/{namespace}/claims/{name}"),
-            "deleteClaim",
-            "Delete the volume now that was made for a claim that is gone",
-            One(view::ClaimDeletion::KIND),
             delete_claim,
+            One(view::ClaimDeletion::KIND),
+        )
+        .told("deleteClaim", "Delete the volume now that was made for a claim that is gone"),
+        Endpoint::new(
+            Post,
+            at("/namespaces/{namespace}/claims/{name}/retry"),
+            retry_claim,
+            One(view::Retry::KIND),
+        )
+        .told(
+            "retryClaim",
+            "Try at once what failed for a claim and waits for its next try; for root and the user whose daemon it is",
         ),
-        Endpoint::get(at("/operations"), "listOperations", "All operations", List(view::Operation::KIND), operations),
-        Endpoint::get(at("/events"), "listEvents", "All events", List(view::Event::KIND), events),
-        Endpoint::get(
-            at("/namespaces/{namespace}/events"),
-            "listNamespacedEvents",
-            "The events of one namespace",
-            List(view::Event::KIND),
-            events,
-        ),
-        Endpoint::get("/healthz", "healthz", "Whether the process and its engine answer", About("Health"), healthz),
-        Endpoint::get(
-            "/readyz",
-            "readyz",
-            "Whether everything is known: the disk was read and every manifest was",
-            About("Health"),
-            readyz,
-        ),
-        Endpoint::get("/version", "version", "Which windlass it is", About("Version"), version),
-        Endpoint::get(
-            "/metrics",
-            "metrics",
-            "What is counted, for Prometheus; docs/metrics.md has all of it",
-            Metrics,
-            metrics,
-        ),
-        Endpoint::get("/openapi.json", "openapi", "This document", Document, openapi),
+        Endpoint::new(Get, at("/operations"), operations, List(view::Operation::KIND))
+            .told("listOperations", "All operations"),
+        Endpoint::new(Get, at("/events"), events, List(view::Event::KIND)).told("listEvents", "All events"),
+        Endpoint::new(Get, at("/namespaces/{namespace}/events"), events, List(view::Event::KIND))
+            .told("listNamespacedEvents", "The events of one namespace"),
+        Endpoint::new(Get, "/healthz", healthz, About("Health"))
+            .told("healthz", "Whether the process and its engine answer"),
+        Endpoint::new(Get, "/readyz", readyz, About("Health"))
+            .told("readyz", "Whether everything is known: the disk was read and every manifest was"),
+        Endpoint::new(Get, "/version", version, About("Version")).told("version", "Which windlass it is"),
+        Endpoint::new(Get, "/metrics", metrics, Metrics)
+            .told("metrics", "What is counted, for Prometheus; docs/metrics.md has all of it"),
+        Endpoint::new(Get, "/openapi.json", openapi, Document).told("openapi", "This document"),
     ]
 }
 
@@ -297,6 +242,13 @@ impl Names {
         self.namespace.is_none() || metadata.namespace.is_none() || self.namespace == metadata.namespace
     }
 
+    /// The claim of this name, or the volume that was made for it.
+    async fn claim(&self, api: &Api) -> Result<view::Claim, Status> {
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        let claim = api.backend.claims(Some((namespace, &self.name))).await?.pop();
+        claim.ok_or_else(|| Status::not_found(format!("there is no claim {:?} in namespace {namespace:?}", self.name)))
+    }
+
     /// The pod of this name, or without a namespace the pod of this UID. While an earlier one of the same name still goes, it
     /// is the later one.
     async fn pod(&self, api: &Api) -> Result<view::Pod, Status> {
@@ -374,11 +326,13 @@ async fn claims(names: Names, listing: Listing, State(api): State<Api>) -> Resul
 }
 
 async fn claim(names: Names, _: Plain, State(api): State<Api>) -> Shown<view::Claim> {
-    let namespace = names.namespace.as_deref().unwrap_or_default();
-    let claim = api.backend.claims(Some((namespace, &names.name))).await?.pop();
-    claim
-        .map(Json)
-        .ok_or_else(|| Status::not_found(format!("there is no claim {:?} in namespace {namespace:?}", names.name)))
+    names.claim(&api).await.map(Json)
+}
+
+/// Tries at once what failed for a claim.
+async fn retry_claim(_: MayChange, names: Names, _: Plain, State(api): State<Api>) -> Shown<view::Retry> {
+    let shown = names.claim(&api).await?;
+    api.backend.retry_claim(&shown).await.map(Json)
 }
 
 /// Has the volume deleted now that was made for a claim that is gone.

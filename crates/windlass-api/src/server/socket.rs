@@ -1,17 +1,13 @@
 //! The socket's file: made without a moment in which somebody else could use it, and gone when the daemon ends.
 
-use std::{
-    fs, io,
-    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt},
-    path::{Path, PathBuf},
-};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use rustix::{
-    fd::OwnedFd,
-    fs::{Gid, Mode, OFlags},
-    io::Errno,
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
-};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Gid, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::UnixListener;
 use windlass_linux::process::{Process, Standing};
 

@@ -1,17 +1,13 @@
 //! A connection whose other side must go on reading.
 
-use std::{
-    io,
-    os::fd::AsFd,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::io;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Instant, Sleep},
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
 use windlass_linux::raw::unread_by_peer;
 
 /// A stream that fails when the other side takes nothing for some time, however little was left to write: what is written

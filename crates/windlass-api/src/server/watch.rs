@@ -4,30 +4,24 @@
 //! (I-9). It is driven by the response that it is the body of: while the client does not read, nothing is looked up, and
 //! changes that pile up meanwhile become one "look at everything". When the connection goes, the watch is gone with it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    convert::Infallible,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use axum::{
-    body::{Body, Bytes},
-    http::header,
-    response::{IntoResponse, Response},
-};
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
-use super::{
-    backend::{Backend, Changes, Pods},
-    connections::told,
-    journal::Journal,
-    query::Watching,
-    seen::{Entries, Seen},
-};
+use super::backend::{Backend, Changes, Pods};
+use super::connections::told;
+use super::journal::Journal;
+use super::query::Watching;
+use super::seen::{Entries, Seen};
 use crate::view;
 
 /// What a watch says it is, as Kubernetes does.

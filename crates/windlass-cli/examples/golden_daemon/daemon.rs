@@ -2,26 +2,20 @@
 
 #![expect(clippy::disallowed_methods, reason = "it stands outside of the daemon: it starts it and waits for it")]
 
-use std::{
-    error::Error,
-    fs::{self, Permissions},
-    io::{BufRead, BufReader},
-    os::unix::{
-        fs::{MetadataExt, PermissionsExt},
-        net::UnixDatagram,
-    },
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::mpsc,
-    time::{Duration, Instant},
-};
+use std::error::Error;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use windlass_api::view::{self, MountStatus, WatchEvent, WatchKind};
 
-use crate::{
-    manifests::Manifests,
-    protocol::{self, Answer, Command as Told},
-};
+use crate::manifests::Manifests;
+use crate::protocol::{self, Answer, Command as Told};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

@@ -1,6 +1,8 @@
 //! Manifests as they are written, document by document.
 
-use std::{error::Error, fs, path::Path};
+use std::error::Error;
+use std::fs;
+use std::path::Path;
 
 use windlass::manifest::{self, Document};
 

@@ -1,9 +1,11 @@
 //! What can be typed after `windlass csi judge`.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use windlass_judge::{fault::Fault, settings::Due};
+use windlass_judge::fault::Fault;
+use windlass_judge::settings::Due;
 
 use super::{TextFormat, duration};
 

@@ -5,20 +5,15 @@ use std::process::ExitCode;
 use windlass_api::view::{self, ClaimPhase, List};
 
 use super::describe;
-use crate::{
-    args::{Explain, TextFormat},
-    client::{self, Client},
-    exit::Failure,
-    output::{
-        self,
-        age::age,
-        columns::{Listed, claim_status, second, size, title},
-        paint::Tone,
-        plain,
-        reasons::Style,
-        sections::{fields, optional},
-    },
-};
+use crate::args::{Explain, TextFormat};
+use crate::client::{self, Client};
+use crate::exit::Failure;
+use crate::output::age::age;
+use crate::output::columns::{Listed, claim_status, second, size, title};
+use crate::output::paint::Tone;
+use crate::output::reasons::Style;
+use crate::output::sections::{fields, optional};
+use crate::output::{self, plain};
 
 /// The claim that is meant by `claim/data` or `claim/shop/data`.
 pub(super) fn named(what: &str) -> Option<&str> {

@@ -4,10 +4,8 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-use crate::{
-    args::{Arguments, Completion},
-    output,
-};
+use crate::args::{Arguments, Completion};
+use crate::output;
 
 pub(crate) fn run(command: &Completion) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();

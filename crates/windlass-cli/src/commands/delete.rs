@@ -1,17 +1,17 @@
 //! `windlass delete`: takes away what is kept only because nobody said that it may go (I-1, I-15).
 
-use std::{path::Path, process::ExitCode};
+use std::path::Path;
+use std::process::ExitCode;
 
 use windlass::node::Code;
 use windlass_api::view::{self, List, PodPhase};
 
 use super::lookup;
-use crate::{
-    args::{self, Delete, DeleteClaim, DeleteCommand, DeletePod},
-    client::{self, Client},
-    exit,
-    output::{self, columns::title, plain},
-};
+use crate::args::{self, Delete, DeleteClaim, DeleteCommand, DeletePod};
+use crate::client::{self, Client};
+use crate::exit;
+use crate::output::columns::title;
+use crate::output::{self, plain};
 
 pub(crate) async fn run(command: &Delete, socket: Option<&Path>) -> anyhow::Result<ExitCode> {
     let client = client::connect(socket);

@@ -1,29 +1,27 @@
 //! `windlass describe`: everything about a pod, a volume or the node, for people.
 
-use std::{path::Path, process::ExitCode, time::Duration};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use windlass_api::view::{self, Condition, ConditionStatus, List, MountStatus, Severity};
 
 use super::{claims, lookup};
-use crate::{
-    args::{Describe, Described, Look},
-    client::{self, Client},
-    daemon::config::Time,
-    exit::Failure,
-    output::{
-        self,
-        age::{age, until},
-        columns::{Listed, Names, Scene, known_since, mount_status, size, title, tone_of_mount, volume_status},
-        lines::Lines,
-        paint::{Paint, Tone},
-        plain,
-        reasons::Style,
-        sections::{fields, indented, optional},
-        short,
-        table::{Cell, Table},
-    },
+use crate::args::{Describe, Described, Look};
+use crate::client::{self, Client};
+use crate::daemon::config::Time;
+use crate::exit::Failure;
+use crate::output::age::{age, until};
+use crate::output::columns::{
+    Listed, Names, Scene, known_since, mount_status, size, title, tone_of_mount, volume_status,
 };
+use crate::output::lines::Lines;
+use crate::output::paint::{Paint, Tone};
+use crate::output::reasons::Style;
+use crate::output::sections::{fields, indented, optional};
+use crate::output::table::{Cell, Table};
+use crate::output::{self, plain, short};
 
 pub(crate) async fn run(command: &Describe, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
     let client = client::connect(socket);

@@ -1,15 +1,14 @@
 //! `windlass events`: what happened to pods.
 
-use std::{path::Path, process::ExitCode};
+use std::path::Path;
+use std::process::ExitCode;
 
 use windlass_api::view;
 
 use super::get::Question;
-use crate::{
-    args::{self, Events, Look},
-    client,
-    output::paint::Paint,
-};
+use crate::args::{self, Events, Look};
+use crate::client;
+use crate::output::paint::Paint;
 
 pub(crate) async fn run(command: &Events, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
     let client = client::connect(socket);

@@ -2,27 +2,22 @@
 
 mod everything;
 
-use std::{path::Path, process::ExitCode};
+use std::path::Path;
+use std::process::ExitCode;
 
 use jiff::Timestamp;
 use windlass_api::view::{self, MountStatus, PodPhase};
 
 use super::{claims, lookup};
-use crate::{
-    args::{self, Explain, Look, TextFormat},
-    client::{self, Client},
-    exit::Failure,
-    output::{
-        self,
-        age::age,
-        columns::{mount_status, title, tone_of_mount},
-        lines::Lines,
-        paint::Paint,
-        plain,
-        reasons::Style,
-        short,
-    },
-};
+use crate::args::{self, Explain, Look, TextFormat};
+use crate::client::{self, Client};
+use crate::exit::Failure;
+use crate::output::age::age;
+use crate::output::columns::{mount_status, title, tone_of_mount};
+use crate::output::lines::Lines;
+use crate::output::paint::Paint;
+use crate::output::reasons::Style;
+use crate::output::{self, plain, short};
 
 pub(crate) async fn run(command: &Explain, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
     let client = client::connect(socket);

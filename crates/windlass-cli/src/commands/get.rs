@@ -1,21 +1,18 @@
 //! `windlass get`: lists objects, and goes on with what changes.
 
-use std::{path::Path, process::ExitCode};
+use std::path::Path;
+use std::process::ExitCode;
 
 use jiff::Timestamp;
 use windlass_api::view::{self, Kind, List, WatchKind};
 
-use crate::{
-    args::{Format, Get, Look, Resource},
-    client::{self, Client},
-    exit::{self, Failure},
-    output::{
-        self,
-        columns::{Listed, Names, Scene},
-        paint::Paint,
-        table::{Cell, Table},
-    },
-};
+use crate::args::{Format, Get, Look, Resource};
+use crate::client::{self, Client};
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::output::columns::{Listed, Names, Scene};
+use crate::output::paint::Paint;
+use crate::output::table::{Cell, Table};
 
 pub(crate) async fn run(command: &Get, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
     let client = client::connect(socket);

@@ -1,24 +1,22 @@
 //! `windlass csi judge`: a CSI driver that judges its orchestrator. What it looks at is in `windlass-judge`; here it is
 //! started and ended, and its verdict printed.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use windlass_csi::NodeCapabilities;
-use windlass_judge::{
-    Verdict,
-    serve::{Bench, Listener, Options, Told},
-    settings::Settings,
-    verdict::Outcome,
-};
+use windlass_judge::Verdict;
+use windlass_judge::serve::{Bench, Listener, Options, Told};
+use windlass_judge::settings::Settings;
+use windlass_judge::verdict::Outcome;
 
-use crate::{
-    args::{Ability, Judge, TextFormat, Until},
-    exit::{self, Failure},
-    output,
-    paths::Paths,
-};
+use crate::args::{Ability, Judge, TextFormat, Until};
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::paths::Paths;
 
 pub(crate) fn run(command: Judge) -> anyhow::Result<ExitCode> {
     // Sockets are nobody else's, from the first moment on.

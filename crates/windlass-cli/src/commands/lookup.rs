@@ -2,11 +2,9 @@
 
 use windlass_api::view::{self, List, Severity};
 
-use crate::{
-    client::{self, Client},
-    exit::Failure,
-    output::plain,
-};
+use crate::client::{self, Client};
+use crate::exit::Failure;
+use crate::output::plain;
 
 /// How alike names must be for one to be meant by the other.
 const LIKENESS: f64 = 0.8;

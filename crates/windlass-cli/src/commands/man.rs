@@ -1,13 +1,13 @@
 //! `windlass man`: manual pages, a page for the program and one for each verb.
 
-use std::{fs, path::Path, process::ExitCode};
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::CommandFactory;
-use clap_mangen::{
-    Man,
-    roff::{Roff, bold, roman},
-};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::args::{Arguments, EXIT_STATUS};
 

@@ -3,19 +3,21 @@
 mod arguments;
 mod oci;
 
-use std::{path::Path, process::ExitCode};
+use std::path::Path;
+use std::process::ExitCode;
 
 use clap::ValueEnum;
 use windlass::backend::mount_namespace;
 use windlass_api::view::{self, ContainerMounts, Containers};
 
 use super::lookup;
-use crate::{
-    args::{self, Color, Look, Mounts, MountsFormat},
-    client::{self, Client},
-    exit::Failure,
-    output::{self, columns::title, paint::Paint, plain, table::Table},
-};
+use crate::args::{self, Color, Look, Mounts, MountsFormat};
+use crate::client::{self, Client};
+use crate::exit::Failure;
+use crate::output::columns::title;
+use crate::output::paint::Paint;
+use crate::output::table::Table;
+use crate::output::{self, plain};
 
 /// How the daemon begins to say why a volume cannot be given yet; whatever else it says will not change by waiting.
 const NOT_MOUNTED: &str = "the volume is not mounted";

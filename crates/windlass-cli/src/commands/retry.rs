@@ -1,28 +1,20 @@
 //! `windlass retry`: what failed and waits for its next try is tried at once.
 
-use std::{path::Path, process::ExitCode};
+use std::path::Path;
+use std::process::ExitCode;
 
 use windlass_api::view;
 
-use crate::{
-    args::{self, Retry},
-    client,
-    output::{self, plain},
-};
+use super::claims;
+use crate::args::{self, Retry};
+use crate::client;
+use crate::output::{self, plain};
 
 pub(crate) async fn run(command: &Retry, socket: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let claim = |it: &&String| ["claim/", "claims/", "pvc/"].iter().any(|kind| it.starts_with(kind));
-    if let Some(named) = command.pods.iter().find(claim) {
-        anyhow::bail!(
-            "{} is a claim: what waits for its next try is tried with a pod that uses it (windlass retry POD), or with \
-             everything else (windlass retry --all)",
-            plain(named)
-        );
-    }
     let client = client::connect(socket);
     let paths = match command.all {
         true => vec![client::retry(None, None)],
-        false => command.pods.iter().map(|it| path(&command.namespace, args::bare(it))).collect(),
+        false => command.pods.iter().map(|it| path(&command.namespace, it)).collect(),
     };
     let mut retried = Vec::new();
     for path in paths {
@@ -38,8 +30,13 @@ pub(crate) async fn run(command: &Retry, socket: Option<&Path>) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// `POD` or `POD/VOLUME`: neither name has that character in it.
+/// `POD`, `POD/VOLUME`, `claim/NAME` or `claim/NAMESPACE/NAME`: no name has that character in it.
 fn path(namespace: &str, named: &str) -> String {
+    if let Some(claim) = claims::named(named) {
+        let (namespace, name) = claim.split_once('/').unwrap_or((namespace, claim));
+        return client::retry_claim(namespace, name);
+    }
+    let named = args::bare(named);
     match named.split_once('/') {
         Some((pod, volume)) => client::retry(Some((namespace, pod)), Some(volume)),
         None => client::retry(Some((namespace, named)), None),

@@ -2,25 +2,22 @@
 
 mod disk;
 
-use std::{env, path::Path, process::ExitCode};
+use std::env;
+use std::path::Path;
+use std::process::ExitCode;
 
 use windlass_api::view::{self, List};
 
-use crate::{
-    args::{self, Look, Tree},
-    client::{self, Client},
-    daemon::config::Settings,
-    exit::Failure,
-    output::{
-        self,
-        columns::{Listed, mount_status, mounted_condition, title},
-        lines::{Branch, Lines},
-        paint::{Paint, Tone},
-        plain, short,
-        table::{Cell, Table},
-    },
-    paths::Paths,
-};
+use crate::args::{self, Look, Tree};
+use crate::client::{self, Client};
+use crate::daemon::config::Settings;
+use crate::exit::Failure;
+use crate::output::columns::{Listed, mount_status, mounted_condition, title};
+use crate::output::lines::{Branch, Lines};
+use crate::output::paint::{Paint, Tone};
+use crate::output::table::{Cell, Table};
+use crate::output::{self, plain, short};
+use crate::paths::Paths;
 
 pub(crate) async fn run(command: &Tree, socket: Option<&Path>, look: &Look) -> anyhow::Result<ExitCode> {
     let names: Vec<_> = command.pods.iter().map(|it| args::bare(it)).collect();

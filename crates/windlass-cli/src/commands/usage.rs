@@ -1,23 +1,19 @@
 //! `windlass usage`: how full the volumes of pods are, and how they are doing; df for pods.
 
-use std::{path::Path, process::ExitCode};
+use std::path::Path;
+use std::process::ExitCode;
 
 use tokio::task::JoinSet;
 use windlass_api::view::{self, List, PodStatistics, VolumeStatistics};
 
 use super::lookup;
-use crate::{
-    args::{self, Look, Usage, UsageFormat},
-    client::{self, Client},
-    exit::Failure,
-    output::{
-        self,
-        columns::Listed,
-        paint::{Paint, Tone},
-        plain,
-        table::{Cell, Table},
-    },
-};
+use crate::args::{self, Look, Usage, UsageFormat};
+use crate::client::{self, Client};
+use crate::exit::Failure;
+use crate::output::columns::Listed;
+use crate::output::paint::{Paint, Tone};
+use crate::output::table::{Cell, Table};
+use crate::output::{self, plain};
 
 /// So many pods are asked for at a time: one that hangs keeps its place for some seconds, and the daemon has other clients.
 const AT_ONCE: usize = 8;

@@ -4,20 +4,13 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use serde::Serialize;
-use windlass::{
-    source::directory::{self, Summary},
-    view::{Problem, Severity},
-};
+use windlass::source::directory::{self, Summary};
+use windlass::view::{Problem, Severity};
 
-use crate::{
-    args::{Look, TextFormat, Validate},
-    exit,
-    output::{
-        self, count,
-        paint::{Paint, Tone},
-        plain,
-    },
-};
+use crate::args::{Look, TextFormat, Validate};
+use crate::exit;
+use crate::output::paint::{Paint, Tone};
+use crate::output::{self, count, plain};
 
 /// What was found, as JSON or YAML.
 #[derive(Serialize)]

@@ -1,13 +1,12 @@
 //! `windlass version`: of this program, and of the daemon that answers.
 
-use std::{path::Path, process::ExitCode};
+use std::path::Path;
+use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    args::{TextFormat, Version},
-    client, output,
-};
+use crate::args::{TextFormat, Version};
+use crate::{client, output};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -3,24 +3,22 @@
 
 mod ready;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    io::{self, IsTerminal},
-    path::Path,
-    process::ExitCode,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::{Duration, Instant, timeout_at};
 use windlass_api::view::{self, Metadata, PodPhase, WatchEvent, WatchKind};
 
 use super::lookup;
-use crate::{
-    args::{self, Goal, Look, Wait},
-    client::{self, Client},
-    exit::{self, Failure},
-    output::{self, columns::mount_status, lines::Lines, plain},
-};
+use crate::args::{self, Goal, Look, Wait};
+use crate::client::{self, Client};
+use crate::exit::{self, Failure};
+use crate::output::columns::mount_status;
+use crate::output::lines::Lines;
+use crate::output::{self, plain};
 
 pub(crate) async fn run(command: &Wait, socket: Option<&Path>, _look: &Look) -> anyhow::Result<ExitCode> {
     let client = client::connect(socket);

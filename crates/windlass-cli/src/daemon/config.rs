@@ -1,23 +1,24 @@
 //! Settings as they are written, on the command line, in the environment or in a file, and as they are meant.
 
-use std::{
-    collections::BTreeMap,
-    fmt, fs, io,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fmt, fs, io};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use serde_saphyr::{DefaultMessageFormatter, MessageFormatter};
 
-use windlass::{node::DriverSettings, source::directory};
+use windlass::node::DriverSettings;
+use windlass::source::directory;
 
 use super::drivers::{self, Controller, Drivers};
-use crate::{args, paths::Paths};
+use crate::paths::Paths;
+use crate::{args, output};
 
 /// Not in the documentation itself, which would take the address for a link.
 const ISSUER_HELP: &str = "What the tokens say of who made them [default: https://windlass.local]";
@@ -33,39 +34,32 @@ pub(crate) struct Settings {
     /// Read manifests (YAML or JSON) in this directory and below, and follow their changes [default:
     /// /etc/windlass/manifests; for a user ~/.config/windlass/manifests]
     #[arg(long, value_name = "DIR", env = "WINDLASS_MANIFESTS", help_heading = "Places")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) manifests: Option<PathBuf>,
 
     /// Keep the volumes below this directory, in the kubelet's layout [default: /var/lib/windlass; for a user
     /// ~/.local/share/windlass]
     #[arg(long, value_name = "DIR", env = "WINDLASS_ROOT", help_heading = "Places")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) root: Option<PathBuf>,
 
     /// The socket of the API; an option of all verbs.
     #[arg(skip)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) socket: Option<PathBuf>,
 
     /// The group that may use the socket besides its owner
     #[arg(long, value_name = "GROUP", help_heading = "Places")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) socket_group: Option<String>,
 
     /// Keep records in this directory [default: windlass below the root]
     #[arg(long, value_name = "DIR", help_heading = "Places")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state_directory: Option<PathBuf>,
 
     /// Keep what a reboot may forget in this directory, which should be in memory [default: /run/windlass; for a user
     /// $XDG_RUNTIME_DIR/windlass]
     #[arg(long, value_name = "DIR", help_heading = "Places")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) runtime_directory: Option<PathBuf>,
 
     /// Look for CSI drivers in this directory, where they register [default: plugins_registry below the root]
     #[arg(long, value_name = "DIR", help_heading = "Places")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) driver_registry: Option<PathBuf>,
 
     /// Attach volumes of this CSI driver, and make volumes for claims, by its controller service at this socket: where no
@@ -76,102 +70,83 @@ pub(crate) struct Settings {
 
     /// What holds for single CSI drivers, by name: in a file only.
     #[arg(skip)]
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) drivers: Drivers,
 
     /// The name of this node [default: the name of the host]
     #[arg(long, value_name = "NAME", env = "WINDLASS_NODE_NAME")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node_name: Option<String>,
 
     /// Let pods that have finished keep their volumes until their manifests are removed
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) keep_terminated: Option<bool>,
 
     /// Take nothing from a pod whose manifest is gone while a container, or any other process, still has it mounted or open
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hold_while_in_use: Option<bool>,
 
     /// Add everything that the engine is told and asks for to this file, which `windlass-sim events` plays again: for reports of
     /// defects. It grows without end
     #[arg(long, value_name = "FILE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) record_events: Option<PathBuf>,
 
     /// How long what no manifest says any more stays before it is taken away, so that manifests can be replaced and moved;
     /// 0 for not at all [default: 200ms]
     #[arg(long, value_name = "TIME", value_parser = time)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) removal_delay: Option<Time>,
 
     /// How long what is on disk stays that no manifest has named since the start, so that manifests that are not there yet, or
     /// not whole, cost nothing; `windlass delete pod` is faster [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = time)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) orphan_delay: Option<Time>,
 
     /// How long a volume that was made for a claim stays after the claim's manifest was removed, before its driver is asked
     /// to delete it; `windlass delete claim` does it at once [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = time)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) delete_delay: Option<Time>,
 
     /// Get service account tokens from this program: a TokenRequest on its standard input, one with a status on its output
     #[arg(long, value_name = "PROGRAM", conflicts_with = "token_key", help_heading = "Tokens")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_command: Option<PathBuf>,
 
     /// Sign service account tokens with this key: ECDSA P-256 as PKCS#8 in PEM
     #[arg(long, value_name = "FILE", help_heading = "Tokens")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_key: Option<PathBuf>,
 
     /// What the tokens say of who made them.
     #[arg(long, value_name = "URL", help_heading = "Tokens", help = ISSUER_HELP)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_issuer: Option<String>,
 
     /// Whom tokens are for that name no audience [default: the issuer]
     #[arg(long, value_name = "NAME", help_heading = "Tokens")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token_audience: Option<String>,
 
     /// How to write the log, on standard error or to journald [default: journald under systemd, else text]
     #[arg(long, value_name = "FORMAT", help_heading = "Log")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) log_format: Option<LogFormat>,
 
     /// How much to log: error, warn, info, debug or trace, or by part as in windlass=debug [default: info]
     #[arg(long, value_name = "LEVEL", env = "WINDLASS_LOG", help_heading = "Log")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) log_level: Option<String>,
 
     /// Serve metrics, and nothing else, at this address and port too, for example 127.0.0.1:9750; only a loopback address
     /// can be used [default: on the socket alone, at /metrics]
     #[arg(long, value_name = "ADDRESS", help_heading = "Places")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics_address: Option<SocketAddr>,
 
     /// How many clients the API serves at a time [default: 64]
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) connections_max: Option<usize>,
 
     /// How many threads work on volumes at most [default: 512]
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) threads_max: Option<usize>,
 
     /// How long a call of a CSI driver may take before its outcome counts as unknown [default: 2m]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) driver_timeout: Option<Time>,
 
     /// How long to wait at the end for what runs [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stop_timeout: Option<Time>,
 
     /// Bring up what is there, print it and exit: with status 0 only if all is mounted
@@ -292,6 +267,18 @@ impl Settings {
         Ok(self.or(file))
     }
 
+    /// As a configuration file; what is not set is left out.
+    pub(crate) fn to_yaml(&self) -> anyhow::Result<String> {
+        let mut value = serde_json::to_value(self)?;
+        leave_out_unset(&mut value);
+        if let Value::Object(fields) = &mut value
+            && self.drivers.is_empty()
+        {
+            fields.remove("drivers");
+        }
+        output::yaml(&value)
+    }
+
     fn or(self, file: Self) -> Self {
         // A way to get tokens on the command line replaces the one of the file, not only a part of it.
         let tokens = self.token_command.is_some() || self.token_key.is_some();
@@ -409,6 +396,14 @@ impl Settings {
     }
 }
 
+/// Takes away the keys without a value.
+fn leave_out_unset(value: &mut Value) {
+    if let Value::Object(fields) = value {
+        fields.retain(|_, it| !it.is_null());
+        fields.values_mut().for_each(leave_out_unset);
+    }
+}
+
 /// A path without links, as far as it exists.
 fn real(path: &Path) -> PathBuf {
     let mut ancestors = path.ancestors();
@@ -499,43 +494,12 @@ pub(super) fn only(given: &Map<String, Value>, known: &[String], of: &str) -> an
     }
 }
 
-/// The keys that a file may have: those of a configuration that says everything.
+/// The keys that a file may have.
 fn known() -> Vec<String> {
-    let path = || Some(PathBuf::new());
-    let text = || Some(String::new());
-    let all = Settings {
-        manifests: path(),
-        root: path(),
-        socket: path(),
-        socket_group: text(),
-        state_directory: path(),
-        runtime_directory: path(),
-        driver_registry: path(),
-        driver_timeout: Some(Time(Duration::ZERO)),
-        drivers: [(String::new(), Default::default())].into(),
-        node_name: text(),
-        keep_terminated: Some(false),
-        hold_while_in_use: Some(false),
-        record_events: path(),
-        removal_delay: Some(Time(Duration::ZERO)),
-        orphan_delay: Some(Time(Duration::ZERO)),
-        delete_delay: Some(Time(Duration::ZERO)),
-        token_command: path(),
-        token_key: path(),
-        token_issuer: text(),
-        token_audience: text(),
-        log_format: Some(LogFormat::Text),
-        log_level: text(),
-        metrics_address: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
-        connections_max: Some(1),
-        threads_max: Some(1),
-        stop_timeout: Some(Time(Duration::ZERO)),
-        ..Settings::default()
-    };
-    keys(&all)
+    keys(&Settings::default())
 }
 
-/// The keys of something that has values for all of them.
+/// The keys of something that leaves out none of them.
 pub(super) fn keys(all: &impl Serialize) -> Vec<String> {
     match serde_json::to_value(all) {
         Ok(Value::Object(all)) => all.keys().cloned().collect(),

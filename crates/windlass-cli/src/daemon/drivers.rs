@@ -1,12 +1,9 @@
 //! What is set for single CSI drivers, as it is written and as it is meant.
 
-use std::{
-    collections::BTreeMap,
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-    str::FromStr,
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -23,13 +20,10 @@ pub(crate) type Drivers = BTreeMap<String, Written>;
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct Written {
     /// The socket of its controller service.
-    #[serde(skip_serializing_if = "Option::is_none")]
     controller: Option<PathBuf>,
     /// How long one of its calls may take.
-    #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<Time>,
     /// How many of its calls are made at a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     calls_at_once: Option<NonZeroUsize>,
     /// It publishes without mounting.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -41,13 +35,7 @@ pub(super) fn check(drivers: &Value) -> anyhow::Result<()> {
     let Value::Object(drivers) = drivers else {
         bail!("drivers is no list of names of drivers, with what is set for each")
     };
-    let all = Written {
-        controller: Some(PathBuf::new()),
-        timeout: Some(Time(Duration::ZERO)),
-        calls_at_once: Some(NonZeroUsize::MIN),
-        unmounted_publish: true,
-    };
-    let known = keys(&all);
+    let known = keys(&Written { unmounted_publish: true, ..Written::default() });
     for (name, settings) in drivers {
         let Value::Object(given) = settings else {
             bail!("what is set for driver {name:?} is no list of names and values; there are {}", known.join(", "));

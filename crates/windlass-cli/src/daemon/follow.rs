@@ -2,21 +2,17 @@
 //! and when nothing of it is left, and the journal for those who ask later. Each single volume is told at level debug.
 //! What goes wrong is told once when it begins, again when its text changes, and when it is over; tries in between are not.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::{sync::watch, time::Instant};
-use windlass::{
-    Node,
-    backend::{NodeBackend, Recorder},
-    ids::{PodUid, VolumeId},
-    node::{Change, Changes, Code, Tone, Urgency, Verdict},
-    source::directory::Summary,
-    view::{Problem, Reason, Severity},
-};
+use tokio::time::Instant;
+use windlass::Node;
+use windlass::backend::{NodeBackend, Recorder};
+use windlass::ids::{PodUid, VolumeId};
+use windlass::node::{Change, Changes, Code, Tone, Urgency, Verdict};
+use windlass::source::directory::Summaries;
+use windlass::view::{Problem, Reason, Severity};
 
 use crate::output::plain;
 
@@ -44,11 +40,11 @@ pub(crate) async fn follow(mut changes: Changes, node: Node, recorder: Recorder,
 }
 
 /// Follows what is wrong with the manifests: a line when something is found, and one when all is well again.
-pub(crate) async fn follow_source(mut summary: watch::Receiver<Summary>, backend: Arc<NodeBackend>) {
+pub(crate) async fn follow_source(mut summary: Summaries, backend: Arc<NodeBackend>) {
     let mut told: BTreeSet<Problem> = BTreeSet::new();
     loop {
         let (problems, pods, objects) = {
-            let summary = summary.borrow_and_update();
+            let summary = summary.now();
             backend.note_manifests(&summary);
             (summary.problems.clone(), summary.pods.len(), summary.objects)
         };
@@ -62,7 +58,7 @@ pub(crate) async fn follow_source(mut summary: watch::Receiver<Summary>, backend
             tracing::info!(pods, objects, "all manifests are in force");
         }
         told = problems.into_iter().collect();
-        if summary.changed().await.is_err() {
+        if summary.changed().await.is_none() {
             tracing::error!("the manifests are not followed any more; start windlass again");
             return;
         }

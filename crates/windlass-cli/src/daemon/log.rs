@@ -3,7 +3,10 @@
 use std::io::{self, IsTerminal};
 
 use anyhow::Context;
-use tracing_subscriber::{EnvFilter, filter::LevelFilter, fmt, layer::SubscriberExt, registry::Registry};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::Registry;
+use tracing_subscriber::{EnvFilter, fmt};
 
 use super::config::{Config, LogFormat};
 

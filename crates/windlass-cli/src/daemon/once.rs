@@ -1,19 +1,17 @@
 //! `--once`: waits until all is mounted, or nothing more is to be expected, and prints how it stands.
 
-use std::{collections::BTreeMap, process::ExitCode, time::Duration};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time;
-use windlass::{
-    node::{Changes, Ended},
-    view::{self, MountStatus, PodPhase, Severity},
-};
+use windlass::node::{Changes, Ended};
+use windlass::view::{self, MountStatus, PodPhase, Severity};
 
 use super::Served;
-use crate::{
-    exit,
-    output::{self, plain},
-};
+use crate::exit;
+use crate::output::{self, plain};
 
 /// A volume that failed this often in a row is not expected to come up by itself.
 const TRIES: u32 = 3;
@@ -30,7 +28,7 @@ pub(crate) async fn bring_up(served: &Served, mut changes: Changes, within: Dura
     if let Ok(settled) = time::timeout(within, settle).await {
         settled?;
     }
-    let summary = served.source.summary().borrow().clone();
+    let summary = served.source.summary().now().clone();
     for problem in &summary.problems {
         output::note(&plain(&problem.to_string()));
     }
@@ -62,7 +60,7 @@ fn is_done(pod: &view::Pod) -> bool {
 
 /// Whether nothing more is to be expected until then.
 async fn is_settled(served: &Served, until: Timestamp) -> Result<bool, Ended> {
-    let summary = served.source.summary().borrow().clone();
+    let summary = served.source.summary().now().clone();
     let synced = served.node.is_synced().await?;
     let pods: BTreeMap<_, _> =
         served.node.show_pods().await?.into_iter().map(|it| (it.metadata.uid.clone(), it)).collect();

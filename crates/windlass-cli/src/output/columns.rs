@@ -3,16 +3,15 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use windlass::node::Code;
 use windlass_api::view::{self, ClaimPhase, ConditionStatus, Kind, Metadata, PodPhase, Urgency};
 
-use super::{
-    age::{age, until},
-    paint::Tone,
-    short,
-    table::Cell,
-};
+use super::age::{age, until};
+use super::paint::Tone;
+use super::short;
+use super::table::Cell;
 
 /// What a row is made of besides the object.
 #[derive(Debug)]
@@ -52,7 +51,7 @@ pub(crate) fn title(metadata: &Metadata) -> String {
 }
 
 /// A kind of object that can be listed.
-pub(crate) trait Listed: Kind + Serialize + DeserializeOwned {
+pub(crate) trait Listed: Kind + AsRef<Metadata> + Serialize + DeserializeOwned {
     /// As it is typed, and in paths.
     const PLURAL: &str;
     /// Whether it lives in a namespace.
@@ -62,7 +61,9 @@ pub(crate) trait Listed: Kind + Serialize + DeserializeOwned {
     /// Those of a wide table besides.
     const WIDE: &[&'static str];
 
-    fn metadata(&self) -> &Metadata;
+    fn metadata(&self) -> &Metadata {
+        self.as_ref()
+    }
 
     /// Whether somebody who asks for this name means this object.
     fn is_called(&self, name: &str) -> bool {
@@ -91,10 +92,6 @@ impl Listed for view::Pod {
     const NAMESPACED: bool = true;
     const HEADINGS: &[&'static str] = &["NAME", "READY", "STATUS", "AGE"];
     const WIDE: &[&'static str] = &["UID", "MESSAGE"];
-
-    fn metadata(&self) -> &Metadata {
-        &self.metadata
-    }
 
     fn row(&self, scene: &Scene<'_>) -> Vec<Cell> {
         let (volumes, held) = (&self.status.volumes, held_volumes(self));
@@ -230,10 +227,6 @@ impl Listed for view::Mount {
     const HEADINGS: &[&'static str] = &["POD", "VOLUME", "TYPE", "STATUS", "AGE"];
     const WIDE: &[&'static str] = &["PATH", "MESSAGE"];
 
-    fn metadata(&self) -> &Metadata {
-        &self.metadata
-    }
-
     /// By its own name, which is `pod/volume`, or by its pod's.
     fn is_called(&self, name: &str) -> bool {
         self.metadata.name == name || self.status.pod == name
@@ -263,10 +256,6 @@ impl Listed for view::Volume {
     const NAMESPACED: bool = false;
     const HEADINGS: &[&'static str] = &["NAME", "TYPE", "STATUS", "STAGED", "IN-USE", "PODS"];
     const WIDE: &[&'static str] = &["ATTACHED", "SIZE", "MESSAGE"];
-
-    fn metadata(&self) -> &Metadata {
-        &self.metadata
-    }
 
     fn row(&self, scene: &Scene<'_>) -> Vec<Cell> {
         let volume = &self.status;
@@ -298,10 +287,6 @@ impl Listed for view::Claim {
     const NAMESPACED: bool = true;
     const HEADINGS: &[&'static str] = &["NAME", "STATUS", "VOLUME", "CAPACITY", "CLASS", "AGE"];
     const WIDE: &[&'static str] = &["HANDLE", "DRIVER", "POLICY", "PODS", "MESSAGE"];
-
-    fn metadata(&self) -> &Metadata {
-        &self.metadata
-    }
 
     fn row(&self, scene: &Scene<'_>) -> Vec<Cell> {
         let claim = &self.status;
@@ -358,10 +343,6 @@ impl Listed for view::Driver {
     const HEADINGS: &[&'static str] = &["NAME", "STATUS", "VOLUMES", "NODE ID", "AGE"];
     const WIDE: &[&'static str] = &["LIMIT", "CAPABILITIES", "ENDPOINT", "CONTROLLER"];
 
-    fn metadata(&self) -> &Metadata {
-        &self.metadata
-    }
-
     fn row(&self, scene: &Scene<'_>) -> Vec<Cell> {
         let driver = &self.status;
         let status = match (driver.registered && !scene.gone, driver.unreachable_since) {
@@ -389,10 +370,6 @@ impl Listed for view::Operation {
     const NAMESPACED: bool = false;
     const HEADINGS: &[&'static str] = &["ID", "OPERATION", "STATUS", "VOLUME", "POD", "AGE"];
     const WIDE: &[&'static str] = &["UID"];
-
-    fn metadata(&self) -> &Metadata {
-        &self.metadata
-    }
 
     fn pod_uid(&self) -> Option<&str> {
         self.status.pod_uid.as_deref()
@@ -428,10 +405,6 @@ impl Listed for view::Event {
     const NAMESPACED: bool = true;
     const HEADINGS: &[&'static str] = &["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"];
     const WIDE: &[&'static str] = &["COUNT", "FIRST SEEN", "NAME"];
-
-    fn metadata(&self) -> &Metadata {
-        &self.metadata
-    }
 
     /// By its own name, or by its pod's or its claim's.
     fn is_called(&self, name: &str) -> bool {
@@ -470,10 +443,6 @@ impl Listed for view::Node {
     const NAMESPACED: bool = false;
     const HEADINGS: &[&'static str] = &["NAME", "STATUS", "PODS", "VOLUMES", "VERSION", "AGE"];
     const WIDE: &[&'static str] = &["ROOT", "MANIFESTS", "PROCESS"];
-
-    fn metadata(&self) -> &Metadata {
-        &self.metadata
-    }
 
     fn row(&self, scene: &Scene<'_>) -> Vec<Cell> {
         let node = &self.status;

@@ -1,11 +1,10 @@
 //! Color: what each state is painted in, and whether anything is painted at all.
 
-use std::{
-    env,
-    io::{self, IsTerminal},
-};
+use std::env;
+use std::io::{self, IsTerminal};
 
-use windlass::{node::Code, view};
+use windlass::node::Code;
+use windlass::view;
 use windlass_api::view::Urgency;
 
 use crate::args::{Color, Look};

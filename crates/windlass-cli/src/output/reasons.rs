@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use windlass_api::view::{Awaited, Reason};
 
-use super::{age, lines::Lines, paint::Paint, plain};
+use super::lines::Lines;
+use super::paint::Paint;
+use super::{age, plain};
 
 /// How a chain is drawn.
 #[derive(Debug, Clone, Copy)]

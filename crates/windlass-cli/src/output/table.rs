@@ -2,10 +2,8 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::{
-    paint::{Paint, Tone},
-    plain,
-};
+use super::paint::{Paint, Tone};
+use super::plain;
 
 /// One field of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

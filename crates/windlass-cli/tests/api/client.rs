@@ -3,17 +3,13 @@
 use std::path::Path;
 
 use http_body_util::{BodyExt, Empty};
-use hyper::{
-    HeaderMap, Request, Response, StatusCode,
-    body::{Bytes, Incoming},
-    client::conn::http1,
-};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::UnixStream,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 
 pub(crate) struct Answer {
     pub(crate) code: StatusCode,

@@ -5,18 +5,17 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass::node::Code;
-use windlass_api::{
-    BASE, OPENAPI,
-    view::{
-        self, Awaited, ClaimDeletionStatus, ClaimPhase, ClaimStatus, Condition, ConditionStatus, ContainerDevice,
-        ContainerMount, ContainerMounts, ContainersStatus, Counts, DriverSettings, DriverStatus, EventStatus,
-        GivenVolume, List, Metadata, MissingMount, MountStatus, NodeStatus, Object, OperationStatus, PodPhase,
-        PodStatisticsStatus, PodStatus, Problem, Reason, Severity, Status, Urgency, Usage, VolumeCondition,
-        VolumeStatistics, VolumeStatus, VolumeUser, WatchEvent, WatchKind,
-    },
+use windlass_api::view::{
+    self, Awaited, ClaimDeletionStatus, ClaimPhase, ClaimStatus, Condition, ConditionStatus, ContainerDevice,
+    ContainerMount, ContainerMounts, ContainersStatus, Counts, DriverSettings, DriverStatus, EventStatus, GivenVolume,
+    List, Metadata, MissingMount, MountStatus, NodeStatus, Object, OperationStatus, PodPhase, PodStatisticsStatus,
+    PodStatus, Problem, Reason, Severity, Status, Urgency, Usage, VolumeCondition, VolumeStatistics, VolumeStatus,
+    VolumeUser, WatchEvent, WatchKind,
 };
+use windlass_api::{BASE, OPENAPI};
 
-use super::{client::Answer, with_server};
+use super::client::Answer;
+use super::with_server;
 
 fn document() -> Value {
     serde_json::from_str(OPENAPI).unwrap()

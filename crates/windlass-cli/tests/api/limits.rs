@@ -1,25 +1,19 @@
 //! Clients that take too much, send nonsense, or do not go on.
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    time::Duration,
-};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
 
-use rustix::{fs::Uid, thread::set_thread_res_uid};
+use rustix::fs::Uid;
+use rustix::thread::set_thread_res_uid;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::UnixStream,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use windlass_api::BASE;
 
-use super::{
-    INSIDE,
-    client::{self, Watch, say},
-    contract, limits, with_limits, with_server,
-};
+use super::client::{self, Watch, say};
+use super::{INSIDE, contract, limits, with_limits, with_server};
 
 #[test]
 fn a_watcher_that_does_not_read_is_dropped_and_another_goes_on() {

@@ -8,27 +8,21 @@ mod resources;
 mod socket_file;
 mod watches;
 
-use std::{
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, mpsc},
-    time::{Duration, SystemTime},
-};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, SystemTime};
 
 use client::Answer;
 use k8s_openapi::api::core::v1 as api;
-use rustix::{
-    mount::{MountFlags, MountPropagationFlags, mount, mount_change},
-    thread::UnshareFlags,
-};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::UnshareFlags;
 use serde_json::{Value, json};
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use windlass::backend::{About, NodeBackend, Recorder};
 use windlass::ids::PodUid;
-use windlass::{
-    Node,
-    backend::{About, NodeBackend, Recorder},
-    source::directory::Directory,
-    token,
-};
+use windlass::source::directory::Directory;
+use windlass::{Node, token};
 use windlass_api::server::{Journal, Limits, SocketFile, bind, serve};
 
 /// Covered by a tmpfs in the test's namespace, so nothing is written on this system's disk.

@@ -4,7 +4,8 @@ use k8s_openapi::api::core::v1 as api;
 use rustix::mount::MountFlags;
 use serde_json::{Value, json};
 use windlass::source::Containers;
-use windlass_api::{BASE, server::Limits};
+use windlass_api::BASE;
+use windlass_api::server::Limits;
 
 use super::{Case, client, contract, in_namespace, run, with_server};
 
@@ -252,6 +253,12 @@ fn what_failed_is_tried_at_once_by_whoever_may_change_something() {
         assert_eq!(post("/namespaces/default/pods/stuck/retry?volume=none").await.code, 404);
         assert_eq!(post("/namespaces/default/pods/absent/retry").await.code, 404);
         assert_eq!(post("/retry?other=1").await.code, 400);
+        let claim: api::PersistentVolumeClaim =
+            serde_json::from_value(json!({"metadata": {"namespace": "shop", "name": "data"}, "spec": {}})).unwrap();
+        case.node.update_object(claim);
+        let retried = post("/namespaces/shop/claims/data/retry").await;
+        assert_eq!(retried.json()["status"]["retried"], json!([]), "nothing of it has failed");
+        assert_eq!(post("/namespaces/default/claims/data/retry").await.code, 404);
         assert_eq!(client::ask(&case.socket, "GET", &format!("{BASE}/retry")).await.code, 405);
     });
 }

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, from_value, json};
+use windlass::Node;
 use windlass::ids::PodUid;
-use windlass::{Node, source::Containers};
+use windlass::source::Containers;
 use windlass_api::BASE;
 
-use super::{client::Watch, contract::check_step, limits, pod, with_limits, with_server};
+use super::client::Watch;
+use super::contract::check_step;
+use super::{limits, pod, with_limits, with_server};
 
 /// What happened to what.
 fn step(event: &Value) -> (String, String) {

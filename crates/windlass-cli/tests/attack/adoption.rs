@@ -1,19 +1,16 @@
 //! Only windlass's own mounts are taken for its own, and what is handed out is what was made (I-4, I-12).
 
-use std::{
-    fs,
-    os::unix::{fs::symlink, net::UnixListener},
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use serde_json::Value;
 use windlass_testing::daemon::Case;
 
-use crate::{
-    attacks,
-    victim::{CANARY, SECRET, WEB, canaries_live, log, pass_the_delay, pass_the_delay_blindly, start},
-};
+use crate::attacks;
+use crate::victim::{CANARY, SECRET, WEB, canaries_live, log, pass_the_delay, pass_the_delay_blindly, start};
 
 attacks!["adoption":
     a_foreign_file_system_covers_a_mounted_secret,

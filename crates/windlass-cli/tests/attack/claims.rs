@@ -3,19 +3,16 @@
 //! The canary is the driver's: its volume, with a file in it. The daemon is told to delete without delay, so that nothing but
 //! its caution keeps the volume.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
-use rustix::{
-    mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount},
-    process::Signal,
-};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+use rustix::process::Signal;
 use windlass_testing::daemon::Case;
 
-use crate::{
-    attacks,
-    driver::{APP, CLAIM, DRIVER, Disk},
-    victim::{log, logged, overwrite, pass_the_delay, pass_the_delay_blindly, pod, put, until_told},
-};
+use crate::attacks;
+use crate::driver::{APP, CLAIM, DRIVER, Disk};
+use crate::victim::{log, logged, overwrite, pass_the_delay, pass_the_delay_blindly, pod, put, until_told};
 
 attacks!["claims":
     the_manifest_of_a_claim_is_truncated,
@@ -33,6 +30,7 @@ attacks!["claims":
     the_manifests_are_covered_while_a_claim_waits_for_its_deletion,
     a_manifest_is_torn_and_mended_while_a_claim_waits_for_its_deletion,
     the_volume_that_keeps_the_volume_of_a_claim_is_away_for_a_moment,
+    a_claim_goes_together_with_the_persistent_volume_that_said_retain,
     the_manifests_are_not_mounted_at_a_start_while_a_claim_waits_for_its_deletion,
     the_state_directory_is_removed_while_a_claim_has_a_volume,
     the_notes_of_a_claim_are_removed_while_it_has_a_volume,
@@ -321,16 +319,42 @@ fn a_manifest_is_torn_and_mended_while_a_claim_waits_for_its_deletion(case: &Cas
     disk.end(case);
 }
 
+/// The volume of the claim as a persistent volume that somebody writes, who says this of it, too.
+fn persistent(case: &Case, policy: &str) -> String {
+    let claim = case.json(&["get", "claim", "data"]);
+    let handle = claim["status"]["volumeHandle"].as_str().unwrap();
+    format!(
+        "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: mine}}\nspec:\n  capacity: {{storage: 16Mi}}\n  \
+         accessModes: [ReadWriteOnce]\n  csi: {{driver: {DRIVER}, volumeHandle: {handle}}}\n  {policy}\n"
+    )
+}
+
+/// A claim is moved over to a persistent volume that is written by hand, which says Retain or nothing, and both go.
+fn a_claim_goes_together_with_the_persistent_volume_that_said_retain(case: &Case) {
+    let manifests = case.path("manifests");
+    let mut disk = Disk::make(case, &AT_ONCE, &two_files());
+    fs::remove_file(manifests.join("app.yaml")).unwrap();
+    case.wait_unmounted(&["app"]);
+    let fixed = CLAIM.replace("spec:", "spec:\n  volumeName: mine");
+    assert_ne!(fixed, CLAIM);
+    put(&manifests, "data.yaml", &format!("{}---\n{fixed}", persistent(case, "")));
+    pass_the_delay(case, &manifests);
+    fs::remove_file(manifests.join("data.yaml")).unwrap();
+    for what in ["both are gone", "both are gone, and a kill"] {
+        pass_the_delay(case, &manifests);
+        disk.canary_lives(case, what);
+        assert!(case.ask(&["get", "claims", "-o", "wide"]).contains("Retain"), "{what}");
+        disk.kill();
+        disk.start(case);
+    }
+    disk.end(case);
+}
+
 /// What keeps a volume may be away by accident, as its claim may be.
 fn the_volume_that_keeps_the_volume_of_a_claim_is_away_for_a_moment(case: &Case) {
     let manifests = case.path("manifests");
     let disk = Disk::make(case, &SOON, &two_files());
-    let claim = case.json(&["get", "claim", "data"]);
-    let handle = claim["status"]["volumeHandle"].as_str().unwrap();
-    let mine = format!(
-        "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: mine}}\nspec:\n  capacity: {{storage: 16Mi}}\n  \
-         accessModes: [ReadWriteOnce]\n  csi: {{driver: {DRIVER}, volumeHandle: {handle}}}\n"
-    );
+    let mine = persistent(case, "persistentVolumeReclaimPolicy: Delete");
     remove_both(case, &manifests);
     put(&manifests, "mine.yaml", &mine);
     for _ in 0..2 {

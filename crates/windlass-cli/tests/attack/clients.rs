@@ -1,20 +1,20 @@
 //! One client does not keep others out.
 
-use std::{
-    fs,
-    io::{Read, Write},
-    os::unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
-    process::Stdio,
-    time::Duration,
-};
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_testing::{daemon::Case, namespace::privileged, process::Process};
+use windlass_testing::daemon::Case;
+use windlass_testing::namespace::privileged;
+use windlass_testing::process::Process;
 
-use crate::{
-    attacks, skip,
-    victim::{canaries_live, pass_the_delay, start},
-};
+use crate::victim::{canaries_live, pass_the_delay, start};
+use crate::{attacks, skip};
 
 attacks!["clients":
     watches_of_root_that_nobody_reads_keep_root_not_out,

@@ -4,10 +4,8 @@ use std::fmt::Write as _;
 
 use windlass_testing::daemon::Case;
 
-use crate::{
-    attacks,
-    victim::{canaries_live, log, pod, start},
-};
+use crate::attacks;
+use crate::victim::{canaries_live, log, pod, start};
 
 attacks!["costly":
     a_manifest_of_separators,

@@ -1,21 +1,15 @@
 //! The real driver `windlass-loop`, and a volume that was made for a claim: a canary that its driver alone could delete.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use windlass_testing::{
-    daemon::{Case, Daemon},
-    disk::loop_devices,
-    namespace::privileged,
-    process::Process,
-};
+use windlass_testing::daemon::{Case, Daemon};
+use windlass_testing::disk::loop_devices;
+use windlass_testing::namespace::privileged;
+use windlass_testing::process::Process;
 
-use crate::{
-    skip,
-    victim::{CANARY, log, put},
-};
+use crate::skip;
+use crate::victim::{CANARY, log, put};
 
 pub(crate) const DRIVER: &str = "loop.csi.windlass.dev";
 

@@ -1,19 +1,17 @@
 //! A manifest that became shorter, empty or strange by accident is no wish (I-1).
 
-use std::{
-    fs::{self, File},
-    io::Write,
-    os::unix::{fs::symlink, net::UnixListener},
-    path::Path,
-};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode};
-use windlass_testing::{daemon::Case, wait::until};
+use windlass_testing::daemon::Case;
+use windlass_testing::wait::until;
 
-use crate::{
-    attacks,
-    victim::{WEB, canaries_live, log, logged, overwrite, pass_the_delay, pod, start, until_told},
-};
+use crate::attacks;
+use crate::victim::{WEB, canaries_live, log, logged, overwrite, pass_the_delay, pod, start, until_told};
 
 attacks!["files":
     a_manifest_is_truncated,

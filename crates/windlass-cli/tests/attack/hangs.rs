@@ -1,21 +1,19 @@
 //! A hang is contained, and keeps no start out (I-6, I-11).
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use tokio::time::Instant;
-use windlass_testing::{
-    daemon::{Case, Daemon},
-    silent::Silent,
-};
+use windlass_testing::daemon::{Case, Daemon};
+use windlass_testing::silent::Silent;
 
-use crate::{
-    attacks, skip,
-    victim::{WEB, canaries_live, log, pass_the_delay, put_canaries},
-};
+use crate::victim::{WEB, canaries_live, log, pass_the_delay, put_canaries};
+use crate::{attacks, skip};
 
 attacks!["hangs":
     a_volume_hangs_and_the_others_go_on,
+    every_thread_hangs_and_questions_are_answered,
     a_volume_hangs_and_the_daemon_is_ended,
     a_volume_hangs_and_the_daemon_is_killed,
 ];
@@ -43,9 +41,13 @@ fn silent(case: &Case) -> Silent {
 }
 
 fn hung(case: &Case) -> Scene {
+    hung_with(case, &[])
+}
+
+fn hung_with(case: &Case, options: &[&str]) -> Scene {
     case.manifest("web.yaml", WEB);
     let mut command = case.run();
-    command.args(["--stop-timeout", "1s"]);
+    command.args(["--stop-timeout", "1s"]).args(options);
     let daemon = case.start_as(command);
     case.wait_mounted(&["web"]);
     put_canaries(case);
@@ -62,6 +64,15 @@ fn a_volume_hangs_and_the_others_go_on(case: &Case) {
         pass_the_delay(case, &case.path("manifests"));
     }
     canaries_live(case, "a hang");
+    drop(scene);
+}
+
+/// Whoever asks about a pod has its volumes looked at, for which there is no thread.
+fn every_thread_hangs_and_questions_are_answered(case: &Case) {
+    let scene = hung_with(case, &["--threads-max", "1"]);
+    let said = case.ask(&["explain", "web"]);
+    assert!(said.contains("mounted"), "{said}");
+    canaries_live(case, "a hang of every thread");
     drop(scene);
 }
 

@@ -6,17 +6,17 @@
 //!
 //! `ATTACK_ROUNDS` says how often those are tried that depend on the moment, `ATTACK_ONLY` which are tried.
 
-use std::{
-    collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
-    process::{ExitCode, Stdio},
-    sync::{Mutex, PoisonError, mpsc},
-    time::Duration,
-};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{ExitCode, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use tokio::time::Instant;
-use windlass_testing::{daemon::Case, namespace, process::copy_of_this_program};
+use windlass_testing::daemon::Case;
+use windlass_testing::namespace;
+use windlass_testing::process::copy_of_this_program;
 
 mod driver;
 mod victim;

@@ -1,25 +1,17 @@
 //! A directory that is not the one that was entered is lost, not empty (I-1).
 
-use std::{
-    ffi::CString,
-    fs,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-};
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
-use rustix::{
-    mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount},
-    process::Signal,
-};
-use windlass_testing::{
-    daemon::{Case, Daemon},
-    silent::Silent,
-};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+use rustix::process::Signal;
+use windlass_testing::daemon::{Case, Daemon};
+use windlass_testing::silent::Silent;
 
-use crate::{
-    attacks, skip,
-    victim::{WEB, canaries_live, pass_the_delay_blindly, pod, put, put_canaries, start},
-};
+use crate::victim::{WEB, canaries_live, pass_the_delay_blindly, pod, put, put_canaries, start};
+use crate::{attacks, skip};
 
 attacks!["mounts":
     the_manifests_are_unmounted_and_a_file_is_touched_at_their_source,

@@ -1,17 +1,14 @@
 //! Damaged records heal, or are told of, and nothing is lost by them (I-5, I-10, I-11).
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
-use windlass_testing::{daemon::Case, wait::until};
+use windlass_testing::daemon::Case;
+use windlass_testing::wait::until;
 
-use crate::{
-    attacks,
-    victim::{WEB, canaries_live, log, put_canaries},
-};
+use crate::attacks;
+use crate::victim::{WEB, canaries_live, log, put_canaries};
 
 attacks!["records":
     records_are_damaged_while_nobody_runs,

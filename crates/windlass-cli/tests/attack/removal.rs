@@ -1,24 +1,20 @@
 //! Removal deletes what was the volume's, and nothing else, whoever moves what meanwhile (I-5).
 
-use std::{
-    fs::{self, File},
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
-    thread,
-};
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 
-use rustix::{
-    fs::{CWD, Mode, OFlags, RenameFlags},
-    mount::{UnmountFlags, mount_bind, unmount},
-};
-use windlass_testing::{daemon::Case, process::Process, wait::until};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use windlass_testing::daemon::Case;
+use windlass_testing::process::Process;
+use windlass_testing::wait::until;
 
-use crate::{
-    attacks, rounds,
-    victim::{CANARY, log, pod, scratch},
-};
+use crate::victim::{CANARY, log, pod, scratch};
+use crate::{attacks, rounds};
 
 attacks!["removal":
     directories_are_moved_out_by_path_while_a_volume_is_emptied,

@@ -1,17 +1,14 @@
 //! What the machine runs out of costs nobody his data (I-1, I-10).
 
-use std::{
-    fs::{self, File},
-    io::Write,
-};
+use std::fs::{self, File};
+use std::io::Write;
 
 use rustix::mount::{MountFlags, mount};
-use windlass_testing::{daemon::Case, wait::until};
+use windlass_testing::daemon::Case;
+use windlass_testing::wait::until;
 
-use crate::{
-    attacks,
-    victim::{WEB, canaries_live, log, pod, put_canaries, start},
-};
+use crate::attacks;
+use crate::victim::{WEB, canaries_live, log, pod, put_canaries, start};
 
 attacks!["resources":
     the_disk_of_the_root_is_full,

@@ -1,16 +1,15 @@
 //! What a start must not take for a wish (I-1, I-11).
 
-use std::{fs, thread, time::Duration};
+use std::time::Duration;
+use std::{fs, thread};
 
 use windlass_testing::daemon::{Case, Daemon};
 
-use crate::{
-    attacks, rounds,
-    victim::{
-        CANARY, WEB, canaries_live, log, overwrite, pass_the_delay, pass_the_delay_blindly, pod, put_canaries, scratch,
-        start,
-    },
+use crate::victim::{
+    CANARY, WEB, canaries_live, log, overwrite, pass_the_delay, pass_the_delay_blindly, pod, put_canaries, scratch,
+    start,
 };
+use crate::{attacks, rounds};
 
 attacks!["restarts":
     a_conflict_keeps_its_winner_over_a_kill,

@@ -1,15 +1,11 @@
 //! What is attacked: a pod with volumes of several kinds, and the canaries in them.
 
-use std::{
-    fs::{self, File},
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
-use windlass_testing::{
-    daemon::{Case, Daemon},
-    wait::until,
-};
+use windlass_testing::daemon::{Case, Daemon};
+use windlass_testing::wait::until;
 
 /// What is in every canary.
 pub(crate) const CANARY: &str = "forty fathoms of rope";

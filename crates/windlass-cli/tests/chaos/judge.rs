@@ -1,19 +1,15 @@
 //! The judge is judged: what must not happen is done by hand, and has to be noticed.
 
-use std::{
-    fs::{self, Permissions},
-    os::unix::fs::PermissionsExt,
-    path::Path,
-};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use windlass_testing::daemon::Case;
 
-use crate::{
-    life::{Life, Trouble},
-    schedule::{STEADY, Schedule},
-    world::{Kind, VERSION},
-};
+use crate::life::{Life, Trouble};
+use crate::schedule::{STEADY, Schedule};
+use crate::world::{Kind, VERSION};
 
 pub(crate) fn whatever_is_wrong_is_noticed() {
     let case = Case::new(crate::PROGRAM, "judge");

@@ -1,26 +1,20 @@
 //! Plays a schedule against the real daemon, and judges.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    os::unix::process::ExitStatusExt,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 use tokio::time::Instant;
-use windlass_testing::{
-    daemon::{Case, Daemon},
-    wait::{PATIENCE, Stir},
-};
+use windlass_testing::daemon::{Case, Daemon};
+use windlass_testing::wait::{PATIENCE, Stir};
 
-use crate::{
-    schedule::{Action, End, Moment, Round, STEADY, Schedule},
-    truth::{Seen, Truth},
-    witness::Witness,
-    world::{LOCALS, World},
-};
+use crate::schedule::{Action, End, Moment, Round, STEADY, Schedule};
+use crate::truth::{Seen, Truth};
+use crate::witness::Witness;
+use crate::world::{LOCALS, World};
 
 /// Files that nobody but a container or the owner of the host writes.
 const CANARY: &str = "deep/down/canary";
@@ -413,11 +407,10 @@ fn group_is_there(leader: u32) -> bool {
 
 /// A new key to sign tokens with: ECDSA P-256 as PKCS#8 in PEM.
 fn token_key() -> String {
-    use base64::{Engine, engine::general_purpose::STANDARD};
-    use ring::{
-        rand::SystemRandom,
-        signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair},
-    };
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use ring::rand::SystemRandom;
+    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
     let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).expect("make a key");
     format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(key.as_ref()))
 }

@@ -6,17 +6,13 @@
 //!
 //! As the daemon's other tests, it runs in a mount namespace of its own, so nothing is left behind whatever happens.
 
-use std::{
-    cell::RefCell,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::time::Instant;
-use windlass_testing::{
-    daemon::Case,
-    harness::{Failure, Tests},
-    namespace,
-};
+use windlass_testing::daemon::Case;
+use windlass_testing::harness::{Failure, Tests};
+use windlass_testing::namespace;
 
 mod chance;
 mod judge;

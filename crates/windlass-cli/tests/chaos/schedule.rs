@@ -1,12 +1,11 @@
 //! What happens, in which order and after how many microseconds: all of it follows from a seed, and nothing from the
 //! daemon or the clock.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
+use std::fmt;
 
-use crate::{
-    chance::Chance,
-    world::{CONFIGS, Kind, Pod, SECRETS, SECRETS_FILE, World, config_file},
-};
+use crate::chance::Chance;
+use crate::world::{CONFIGS, Kind, Pod, SECRETS, SECRETS_FILE, World, config_file};
 
 /// Pods that come and go have these names.
 const NAMES: [&str; 7] = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu"];

@@ -3,12 +3,10 @@
 //! Two questions: what has not come about yet ([`Truth::differences`]), which is asked until nothing is left, and what was
 //! done that should not have been ([`Seen::damage`]), which is asked when all has come right.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs, io,
-    os::unix::fs::{MetadataExt, PermissionsExt},
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use windlass_linux::table::{self, MountId};
 

@@ -1,23 +1,18 @@
 //! A container, as far as its volumes are concerned: it has them open from the start of the pod, and never looks at any
 //! path of the host again. Daemons die and come back meanwhile, and it must not notice.
 
-use std::{
-    fs::{self, File},
-    io::{self, Read, Seek, SeekFrom},
-    os::{fd::OwnedFd, unix::fs::MetadataExt},
-    path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    thread::JoinHandle,
-    time::Duration,
-};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use rustix::{
-    fs::{Mode, OFlags},
-    io::Errno,
-};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use windlass_testing::wait::Stir;
 
 use crate::world::{Kind, Pod, VERSION};

@@ -1,16 +1,12 @@
 //! A daemon that answers what it is told to, on a socket of its own.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    io::{BufRead, BufReader, Read, Write},
-    os::unix::net::{UnixListener, UnixStream},
-    path::PathBuf,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::JoinHandle,
-};
+use std::collections::{HashMap, VecDeque};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use serde::Serialize;
 use serde_json::{Value, json};

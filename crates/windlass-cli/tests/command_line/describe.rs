@@ -1,10 +1,8 @@
 //! `describe`: everything about one thing.
 
-use crate::{
-    daemon::{Daemon, list, object},
-    objects::*,
-    program::lines,
-};
+use crate::daemon::{Daemon, list, object};
+use crate::objects::*;
+use crate::program::lines;
 
 fn daemon() -> Daemon {
     Daemon::new([

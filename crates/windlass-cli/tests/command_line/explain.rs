@@ -3,11 +3,9 @@
 use serde_json::Value;
 use windlass_api::view::PodPhase;
 
-use crate::{
-    daemon::{Daemon, list, object},
-    objects::*,
-    program::{Run, lines, windlass},
-};
+use crate::daemon::{Daemon, list, object};
+use crate::objects::*;
+use crate::program::{Run, lines, windlass};
 
 fn daemon() -> Daemon {
     let named_pod = pod("default", "pod", PodPhase::Wanted, vec![mounted("data", "empty-dir")]);

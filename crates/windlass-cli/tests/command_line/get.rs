@@ -2,11 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    daemon::{Daemon, list, object},
-    objects::*,
-    program::lines,
-};
+use crate::daemon::{Daemon, list, object};
+use crate::objects::*;
+use crate::program::lines;
 
 fn daemon() -> Daemon {
     let mounts = windlass_api::view::mounts(&stuck_web());

@@ -5,11 +5,9 @@ use windlass_api::view::{
     ContainerDevice, ContainerMount, ContainerMounts, ContainersStatus, Metadata, MissingMount, Node, Object,
 };
 
-use crate::{
-    daemon::{Answer, Daemon, list, object},
-    objects::*,
-    program::lines,
-};
+use crate::daemon::{Answer, Daemon, list, object};
+use crate::objects::*;
+use crate::program::lines;
 
 fn container(name: &str, mounts: Vec<ContainerMount>) -> ContainerMounts {
     ContainerMounts { name: name.into(), mounts, devices: Vec::new(), missing: Vec::new() }

@@ -1,14 +1,13 @@
 //! What the program says when the daemon is not as it should be, and how it ends otherwise.
 
-use std::{io::pipe, os::unix::net::UnixListener};
+use std::io::pipe;
+use std::os::unix::net::UnixListener;
 
 use serde_json::{Value, json};
 
-use crate::{
-    daemon::{Answer, Daemon, list, object},
-    objects::*,
-    program::{Run, windlass},
-};
+use crate::daemon::{Answer, Daemon, list, object};
+use crate::objects::*;
+use crate::program::{Run, windlass};
 
 fn at(socket: &std::path::Path) -> Run {
     Run::of(windlass().arg("--socket").arg(socket).args(["get", "pods"]).output().unwrap())

@@ -1,12 +1,11 @@
 //! `tree`: from the daemon and from the disk.
 
-use std::{fs, os::unix::fs::symlink};
+use std::fs;
+use std::os::unix::fs::symlink;
 
-use crate::{
-    daemon::{Daemon, list, object},
-    objects::*,
-    program::{Run, lines, windlass},
-};
+use crate::daemon::{Daemon, list, object};
+use crate::objects::*;
+use crate::program::{Run, lines, windlass};
 
 #[test]
 fn the_daemon_tells_pods_and_volumes() {
@@ -71,8 +70,11 @@ fn the_disk_tells_what_is_there_without_a_daemon() {
 #[test]
 fn what_is_mounted_is_seen_without_being_touched() {
     let root = root();
+    fs::create_dir_all(root.path().join("pods/uid-1/volumes/kubernetes.io~csi/disk/mount")).unwrap();
     // A namespace of its own, in which this user may mount; what is mounted goes with it.
-    let script = "mount -t tmpfs -o ro none \"$2/pods/uid-1/volumes/kubernetes.io~configmap/settings\" || exit 99
+    let script = "for place in configmap/settings csi/disk/mount; do
+            mount -t tmpfs -o ro none \"$2/pods/uid-1/volumes/kubernetes.io~$place\" || exit 99
+        done
         exec \"$1\" tree --root \"$2\"";
     let rights: &[&str] = if rustix::process::geteuid().is_root() { &[] } else { &["--map-root-user"] };
     let run = windlass_testing::process::program("unshare")
@@ -89,6 +91,7 @@ fn what_is_mounted_is_seen_without_being_touched() {
     };
     let text = String::from_utf8(run.stdout).unwrap();
     assert!(text.contains("settings  configmap  mounted tmpfs ro  pods/uid-1/"), "{text}");
+    assert!(text.contains("disk  csi  mounted tmpfs ro  pods/uid-1/volumes/kubernetes.io~csi/disk"), "{text}");
     assert!(text.contains("cache  empty-dir  not mounted  "), "{text}");
 }
 

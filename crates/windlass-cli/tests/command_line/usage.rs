@@ -5,11 +5,9 @@ use windlass_api::view::{
     Metadata, Object, PodPhase, PodStatistics, PodStatisticsStatus, Usage, VolumeCondition, VolumeStatistics,
 };
 
-use crate::{
-    daemon::{Answer, Daemon, list, object},
-    objects::*,
-    program::lines,
-};
+use crate::daemon::{Answer, Daemon, list, object};
+use crate::objects::*;
+use crate::program::lines;
 
 const MIB: u64 = 1 << 20;
 

@@ -2,10 +2,8 @@
 
 use windlass_api::view::{ConditionStatus, Metadata, Node, Pod, PodPhase};
 
-use crate::{
-    daemon::{Answer, Daemon, Ending, bookmark, in_turn, line, list, object},
-    objects::*,
-};
+use crate::daemon::{Answer, Daemon, Ending, bookmark, in_turn, line, list, object};
+use crate::objects::*;
 
 /// A daemon whose pods change in these steps, and which then falls silent.
 fn daemon(steps: Vec<String>) -> Daemon {

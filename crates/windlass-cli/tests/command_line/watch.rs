@@ -1,18 +1,14 @@
 //! `-w`: what is there, and then what changes.
 
-use std::{
-    io::{BufRead, BufReader},
-    process::Stdio,
-};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 
 use serde_json::Value;
 use windlass_api::view::PodPhase;
 
-use crate::{
-    daemon::{Answer, Daemon, Ending, bookmark, line, list},
-    objects::*,
-    program::{lines, windlass},
-};
+use crate::daemon::{Answer, Daemon, Ending, bookmark, line, list};
+use crate::objects::*;
+use crate::program::{lines, windlass};
 
 fn story(ending: Ending) -> Answer {
     let leaving = pod("default", "web", PodPhase::Leaving, Vec::new());

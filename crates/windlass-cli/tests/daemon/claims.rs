@@ -1,25 +1,24 @@
 //! Claims whose volumes a real driver makes, `windlass-loop`: what becomes of the volume when the claim goes, and what is
 //! said of it (I-15).
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use serde_json::Value;
-use windlass_testing::{daemon::Case, process::Process};
+use windlass_testing::daemon::Case;
+use windlass_testing::process::Process;
 
-use crate::{
-    csi::{CLASS, DRIVER, POD, can_run, start_controlling_daemon, start_driver, until_unstaged},
-    tests,
-};
+use crate::csi::{CLASS, DRIVER, POD, can_run, start_controlling_daemon, start_driver, until_unstaged};
+use crate::tests;
 
 tests![
     the_volume_of_a_claim_that_went_outlives_a_kill_and_comes_back_with_it,
     the_volume_of_a_claim_is_deleted_at_once_if_somebody_says_so_and_not_while_it_is_wanted,
     a_manifest_that_is_cut_or_a_directory_that_is_unmounted_deletes_no_volume,
     claims_are_listed_watched_and_explained,
+    what_failed_for_a_claim_is_tried_at_once_if_somebody_says_so,
+    a_claim_whose_manifest_is_lost_says_how_to_be_rid_of_its_volume,
 ];
 
 const CLAIM: &str = "
@@ -194,6 +193,68 @@ fn a_manifest_that_is_cut_or_a_directory_that_is_unmounted_deletes_no_volume(cas
     daemon.until_logged("was deleted");
     assert!(daemon.stop().success());
     unmount(Path::new(&manifests), UnmountFlags::DETACH).unwrap();
+    drop(driver);
+}
+
+fn what_failed_for_a_claim_is_tried_at_once_if_somebody_says_so(case: &Case) {
+    if !can_run("a claim that is tried again") {
+        return;
+    }
+    let daemon = start_controlling_daemon(case, "10m");
+    let driver = start_driver(case);
+    case.manifest("class.yaml", &class());
+    case.manifest("data.yaml", &CLAIM.replace("ReadWriteOnce", "ReadWriteMany"));
+    for (what, attempts) in [("claim/data", 2), ("pvc/default/data", 1)] {
+        until_claim(case, |it| it["phase"] == "Failed" && it["reasons"][0]["attempts"].as_u64() >= Some(attempts));
+        let told = case.ask(&["retry", what]);
+        assert!(told.starts_with("claim default/data is tried again, after it failed "), "{told}");
+    }
+    for absent in ["claim/none", "claim/shop/data"] {
+        let output = case.output(&["retry", absent]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && text.contains("there is no claim"), "{text}");
+    }
+    case.remove_manifest("data.yaml");
+    until_claim(case, Value::is_null);
+    assert!(daemon.stop().success());
+    drop(driver);
+}
+
+/// The file system that its manifest is on is gone for good.
+fn a_claim_whose_manifest_is_lost_says_how_to_be_rid_of_its_volume(case: &Case) {
+    if !can_run("a claim whose manifest is lost") {
+        return;
+    }
+    let (below, source) = (case.path("manifests/below"), case.path("source"));
+    fs::create_dir(&source).unwrap();
+    fs::create_dir(&below).unwrap();
+    mount_bind(&source, &below).unwrap();
+    let daemon = start_controlling_daemon(case, "10m");
+    let driver = start_driver(case);
+    case.manifest("class.yaml", &class());
+    fs::write(below.join("data.yaml"), CLAIM).unwrap();
+    until_phase(case, "Bound");
+    unmount(&below, UnmountFlags::DETACH).unwrap();
+    fs::remove_dir(&below).unwrap();
+    daemon.signal(rustix::process::Signal::HUP);
+    daemon.until_logged("below");
+    let output = case.output(&["delete", "claim", "data"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    let advice = format!(
+        "If it is in {}, which cannot be read any more, put that back and take the manifest away there; if it is lost for \
+         good, start windlass anew, which keeps the volume, and say this again",
+        below.display()
+    );
+    assert!(output.status.code() == Some(1) && text.contains(&advice), "{text}");
+    assert_eq!(images(case), 1);
+    daemon.kill();
+
+    let daemon = start_controlling_daemon(case, "10m");
+    until_phase(case, "Kept");
+    case.ask(&["delete", "claim", "data"]);
+    daemon.until_logged("was deleted");
+    assert_eq!(images(case), 0);
+    assert!(daemon.stop().success());
     drop(driver);
 }
 

@@ -3,24 +3,21 @@
 //! The driver is the program that the workspace builds beside `windlass`. Both are killed on the way, and what the pod wrote
 //! is read back at the end.
 
-use std::{
-    fs::{self, File},
-    io::{Read, Write},
-    os::unix::fs::FileTypeExt,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use windlass_csi::{Driver, Limits, proto::csi};
-use windlass_testing::{
-    daemon::{Case, Daemon},
-    disk::loop_devices,
-    namespace::privileged,
-    process::Process,
-    wait::until,
-};
+use windlass_csi::proto::csi;
+use windlass_csi::{Driver, Limits};
+use windlass_testing::daemon::{Case, Daemon};
+use windlass_testing::disk::loop_devices;
+use windlass_testing::namespace::privileged;
+use windlass_testing::process::Process;
+use windlass_testing::wait::until;
 
 use crate::tests;
 
@@ -118,7 +115,8 @@ impl Controller {
     }
 
     fn create(&self, name: &str, megabytes: i64, kind: Option<&str>) -> String {
-        use csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume, access_mode::Mode};
+        use csi::volume_capability::access_mode::Mode;
+        use csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
         let access_type = match kind {
             Some(kind) => AccessType::Mount(MountVolume { fs_type: kind.into(), ..Default::default() }),
             None => AccessType::Block(BlockVolume {}),

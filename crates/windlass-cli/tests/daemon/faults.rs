@@ -14,10 +14,12 @@ mod removal;
 mod room;
 mod tokens;
 
-use std::{collections::BTreeSet, fs};
+use std::collections::BTreeSet;
+use std::fs;
 
 use serde_json::{Value, json};
-use windlass_testing::{daemon::Case, harness::Tests};
+use windlass_testing::daemon::Case;
+use windlass_testing::harness::Tests;
 
 /// A test of one fault: makes it, lets it be named, and takes it away.
 pub(crate) type Test = (&'static str, fn(&Case, &Fault));

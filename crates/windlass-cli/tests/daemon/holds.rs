@@ -1,10 +1,12 @@
 //! What a start must not take for a wish (I-1): manifests that are not there, or say less than before. Each case has a canary in
 //! scratch space, which nothing can bring back.
 
-use std::{fs, path::PathBuf};
+use std::fs;
+use std::path::PathBuf;
 
 use serde_json::Value;
-use windlass_testing::{daemon::Case, wait::until};
+use windlass_testing::daemon::Case;
+use windlass_testing::wait::until;
 
 use crate::tests;
 
@@ -19,6 +21,7 @@ tests![
     a_pod_that_is_edited_to_be_on_another_node_stays_for_a_while,
     a_removed_pod_that_stays_for_an_unreadable_manifest_names_it,
     manifests_that_are_lost_are_told_and_what_they_hold_stays,
+    manifests_that_are_lost_before_all_were_read_leave_it_unknown_what_is_unmounted,
     a_conflict_keeps_its_winner_over_a_kill,
     a_conflict_that_came_before_the_start_keeps_what_is_here,
 ];
@@ -253,6 +256,19 @@ fn manifests_that_are_lost_are_told_and_what_they_hold_stays(case: &Case) {
     case.wait_mounted(&["db"]);
     assert_eq!(complete()["status"], "True");
     assert!(!data.exists());
+    assert!(daemon.stop().success());
+}
+
+/// What nobody has read may name any pod.
+fn manifests_that_are_lost_before_all_were_read_leave_it_unknown_what_is_unmounted(case: &Case) {
+    case.manifest("broken.yaml", "kind: [");
+    let daemon = case.start();
+    fs::rename(case.path("manifests"), case.path("aside")).unwrap();
+    daemon.until_logged("the source is lost");
+    let late = case.output(&["wait", "--for=unmounted", "--timeout", "0s", "web"]);
+    let said = String::from_utf8_lossy(&late.stderr).into_owned();
+    assert_eq!(late.status.code(), Some(4), "{said}");
+    assert!(said.contains("SourceIncomplete: The manifests are lost"), "{said}");
     assert!(daemon.stop().success());
 }
 

@@ -1,20 +1,16 @@
 //! windlass before the judge: pods come and go with volumes of a driver that checks every call, with every fault that it
 //! can play, and nothing is broken, not even what is only advised.
 
-use std::{
-    fs::{self, File},
-    io::{BufRead, BufReader, Read},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use windlass_testing::{
-    daemon::{Case, Daemon},
-    namespace::privileged,
-    process::Process,
-};
+use windlass_testing::daemon::{Case, Daemon};
+use windlass_testing::namespace::privileged;
+use windlass_testing::process::Process;
 
 use crate::tests;
 

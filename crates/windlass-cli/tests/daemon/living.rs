@@ -1,10 +1,13 @@
 //! The life of the daemon: start, follow the manifests, end, take over.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use windlass_testing::{daemon::Case, namespace::privileged, wait::until};
+use windlass_testing::daemon::Case;
+use windlass_testing::namespace::privileged;
+use windlass_testing::wait::until;
 
 use crate::tests;
 

@@ -11,7 +11,9 @@ mod living;
 mod metrics;
 mod shown;
 
-use windlass_testing::{daemon::Case, harness::Tests, namespace, tests};
+use windlass_testing::daemon::Case;
+use windlass_testing::harness::Tests;
+use windlass_testing::{namespace, tests};
 
 fn main() {
     let parts = [

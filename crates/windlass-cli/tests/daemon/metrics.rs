@@ -1,29 +1,23 @@
 //! What is counted: by a daemon whose pods come, change, fail and go, and by the kubelet's own volume manager with the same
 //! pods.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    io::{Read, Write},
-    net::TcpStream,
-    os::unix::net::UnixStream,
-    path::PathBuf,
-    process::Stdio,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_testing::{
-    daemon::Case,
-    disk::loop_devices,
-    process::program,
-    wait::{PATIENCE, until},
-};
+use windlass_testing::daemon::Case;
+use windlass_testing::disk::loop_devices;
+use windlass_testing::process::program;
+use windlass_testing::wait::{PATIENCE, until};
 
-use super::{
-    csi::{CLASS, DRIVER, can_run, start_controlling_daemon, start_driver},
-    tests,
-};
+use super::csi::{CLASS, DRIVER, can_run, start_controlling_daemon, start_driver};
+use super::tests;
 
 tests![
     what_pods_do_is_counted_and_nothing_is_left_when_they_are_gone,
@@ -202,7 +196,7 @@ fn what_pods_do_is_counted_and_nothing_is_left_when_they_are_gone(case: &Case) {
     }
     assert_eq!(gone.value("kubelet_orphan_pod_cleaned_volumes", &[]), 0.0);
     assert_eq!(gone.value(OPERATIONS, &[EMPTY_DIR, "volume_unmount", "success"]), 1.0);
-    assert!(gone.value("windlass_messages_total", &["operation ended"]) >= 2.0);
+    assert!(gone.value("windlass_messages_total", &["operations ended"]) >= 2.0);
     daemon.stop();
 }
 

@@ -1,9 +1,11 @@
 //! What is shown and logged is true: times, stale content, what is in use, failures once each.
 
-use std::{fs, os::linux::fs::MetadataExt};
+use std::fs;
+use std::os::linux::fs::MetadataExt;
 
 use serde_json::Value;
-use windlass_testing::{daemon::Case, wait::until};
+use windlass_testing::daemon::Case;
+use windlass_testing::wait::until;
 
 use crate::tests;
 

@@ -1,17 +1,13 @@
 //! Which crate knows of which, and which module of which: the tables of `ARCHITECTURE.md` are the rule.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::Value;
 use windlass_testing::process::program;
 
-use crate::{
-    files, read, root,
-    text::{spans, table},
-};
+use crate::text::{spans, table};
+use crate::{files, read, root};
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 

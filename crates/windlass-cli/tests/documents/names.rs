@@ -1,17 +1,13 @@
 //! Every name in a document exists.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Component, Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
 
 use windlass::node::Code as Reason;
 use windlass_testing::process::program;
 
-use crate::{
-    files, read, root,
-    text::{Code, anchor, parts},
-};
+use crate::text::{Code, anchor, parts};
+use crate::{files, read, root};
 
 /// Options of other programs. One counts only where its program is named in the same line or block.
 const OTHERS: &[(&str, &[&str])] = &[

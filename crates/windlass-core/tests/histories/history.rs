@@ -1,24 +1,18 @@
 //! One history: an engine, what it was told, and the checks.
 
-use crate::{
-    model::{Given, Places, ToldPod, Turn, catalogue, may_overlap, place, wish},
-    moves::{Move, PODS},
-};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
-use windlass_core::{
-    Config, Engine, Event, Operation, Planning,
-    event::{Attachment, Containers, Found, Goal, Place, Record, Wait},
-    ids::{OperationId, PodUid, Time, Version, VolumeId, WaiterId},
-    notice::Notice,
-    operation::{Action, Cause, Done, Earlier, Obstacle, OperationKind, Outcome, Proof, Trouble},
-    reason::{Code, Reason, WaitsOn},
-    snapshot::{MountView, Snapshot, StepView},
-    spec::{Access, Attach, Identity, Life, Phase, Pod, PodVolume, Use, VolumeSpec, Want},
-};
+use crate::model::{Given, Places, ToldPod, Turn, catalogue, may_overlap, place, wish};
+use crate::moves::{Move, PODS};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_core::event::{Attachment, Containers, Found, Goal, MountPlace, Record, Wait};
+use windlass_core::ids::{OperationId, PodUid, Time, Version, VolumeId, WaiterId};
+use windlass_core::notice::Notice;
+use windlass_core::operation::{Action, Cause, Done, Earlier, Obstacle, OperationKind, Outcome, Proof, Trouble};
+use windlass_core::reason::{Code, Reason, WaitsOn};
+use windlass_core::snapshot::{MountView, Snapshot, StepView};
+use windlass_core::spec::{Access, Attach, Identity, Life, Phase, Pod, PodVolume, Use, VolumeSpec, Want};
+use windlass_core::{Config, Engine, Event, Operation, Planning};
 
 pub(crate) struct History {
     pub(crate) engine: Engine,
@@ -195,8 +189,8 @@ impl History {
             Move::Mount { volume, pod, replaced } => {
                 let volume = self.specs[volume].id.clone();
                 let place = match pod {
-                    Some(pod) => Place::Publish(volume, uid(pod)),
-                    None => Place::Stage(volume),
+                    Some(pod) => MountPlace::Publish(volume, uid(pod)),
+                    None => MountPlace::Stage(volume),
                 };
                 if self.running.values().any(|it| crate::model::place(&it.operation).as_ref() == Some(&place)) {
                     // Duty of whoever tells: such news waits for the end of the operation.
@@ -306,7 +300,7 @@ impl History {
         let record = if proven { Record::Proven { boot: "boot".into(), proof, revision: 0 } } else { Record::Intent };
         let found = Found { spec: spec.clone(), record, seen: Some(proof), label: None };
         let kept = proven.then_some((proof, 0));
-        let mut note = |place: Place| {
+        let mut note = |place: MountPlace| {
             let fresh = self.places.maybe.insert(place.clone());
             for given in
                 self.running.values_mut().filter(|it| crate::model::place(&it.operation).as_ref() == Some(&place))
@@ -319,11 +313,11 @@ impl History {
         };
         match kind {
             0 => {
-                note(Place::Publish(spec.id.clone(), uid(pod)));
+                note(MountPlace::Publish(spec.id.clone(), uid(pod)));
                 vec![Event::FoundPublished { pod: uid(pod), found }]
             }
             1 if spec.capabilities.stage => {
-                note(Place::Stage(spec.id.clone()));
+                note(MountPlace::Stage(spec.id.clone()));
                 vec![Event::FoundStaged(found)]
             }
             2 if spec.capabilities.attach == Attach::ByNode => {
@@ -398,7 +392,7 @@ impl History {
         let spec = &operation.spec;
         assert!(spec.driver.is_none() || self.driver, "no driver for {operation:?}");
         let volume = operation.volume();
-        let staged = Place::Stage(volume.clone());
+        let staged = MountPlace::Stage(volume.clone());
         match &operation.action {
             Action::Stage { .. } | Action::Publish { .. } => {
                 let held = matches!(self.places.records.get(&staged), Some(Some(_)));
@@ -408,7 +402,7 @@ impl History {
                 }
             }
             Action::Unstage | Action::Detach => {
-                let in_pods = |it: &&Place| matches!(it, Place::Publish(of, _) if of == volume);
+                let in_pods = |it: &&MountPlace| matches!(it, MountPlace::Publish(of, _) if of == volume);
                 assert_eq!(self.places.maybe.iter().find(in_pods), None, "{operation:?} while a pod may have it");
                 if operation.action == Action::Detach {
                     assert!(!self.places.maybe.contains(&staged), "{operation:?} while staged");
@@ -507,10 +501,10 @@ impl History {
         let mut known = BTreeSet::new();
         for volume in &snapshot.volumes {
             if volume.stage != StepView::Absent {
-                known.insert(Place::Stage(volume.id.clone()));
+                known.insert(MountPlace::Stage(volume.id.clone()));
             }
             for mount in volume.mounts.iter().filter(|it| it.publish != StepView::Absent) {
-                known.insert(Place::Publish(volume.id.clone(), mount.pod.clone()));
+                known.insert(MountPlace::Publish(volume.id.clone(), mount.pod.clone()));
             }
             let attached = self.places.attached.contains_key(&volume.id);
             assert_eq!(volume.attach != StepView::Absent, attached, "attach of {}", volume.id);
@@ -521,7 +515,9 @@ impl History {
     /// What is counted as it changes is what counting it now gives.
     fn check_tally(&self, snapshot: &Snapshot) {
         let tally = self.engine.tally();
-        assert_eq!(tally.urgencies.iter().sum::<usize>(), snapshot.volumes.len(), "every volume counts once");
+        let unresolved: usize = snapshot.pods.iter().map(|it| it.unresolved.len()).sum();
+        let all = snapshot.volumes.len() + unresolved;
+        assert_eq!(tally.urgencies.iter().sum::<usize>(), all, "every volume and every name without one counts once");
         let count = |which: &dyn Fn(&MountView) -> bool| {
             snapshot.volumes.iter().flat_map(|it| &it.mounts).filter(|it| which(it)).count()
         };
@@ -540,7 +536,7 @@ impl History {
             return;
         };
         for place in &self.places.maybe {
-            let (Place::Stage(volume) | Place::Publish(volume, _)) = place;
+            let (MountPlace::Stage(volume) | MountPlace::Publish(volume, _)) = place;
             let spec = self.specs.iter().find(|it| it.id == *volume);
             if spec.is_some_and(|it| it.capabilities.attach != Attach::NotNeeded) {
                 assert!(in_use.volumes.contains(volume), "I-3: {volume} is not in {in_use:?}");
@@ -560,7 +556,7 @@ impl History {
                 let mount = view.mounts.iter().find(|it| it.pod == uid).expect("a mount that is there");
                 assert!(mount.publish == StepView::Held && mount.names.contains(name), "I-4: {name} {mount:?}");
             }
-            let possibly = self.places.maybe.iter().any(|it| matches!(it, Place::Publish(_, of) if *of == uid));
+            let possibly = self.places.maybe.iter().any(|it| matches!(it, MountPlace::Publish(_, of) if *of == uid));
             assert_eq!(self.engine.has_possibly_mounted_volumes(&uid), possibly, "E-36");
             let Some(status) = self.engine.pod_status(&uid) else {
                 assert!(mounted.is_empty(), "E-35");
@@ -595,7 +591,7 @@ impl History {
             after.handle(Time(0), Event::FoundAttached { spec, device: proven.then(|| "/dev/x".into()) });
         }
         for (place, record) in &self.places.records {
-            let (Place::Stage(volume) | Place::Publish(volume, _)) = place;
+            let (MountPlace::Stage(volume) | MountPlace::Publish(volume, _)) = place;
             let seen = record.map(|(proof, _)| proof);
             let record = match record {
                 Some((proof, revision)) => Record::Proven { boot: "boot".into(), proof: *proof, revision: *revision },
@@ -605,8 +601,8 @@ impl History {
             after.handle(
                 Time(0),
                 match place {
-                    Place::Stage(_) => Event::FoundStaged(found),
-                    Place::Publish(_, pod) => Event::FoundPublished { pod: pod.clone(), found },
+                    MountPlace::Stage(_) => Event::FoundStaged(found),
+                    MountPlace::Publish(_, pod) => Event::FoundPublished { pod: pod.clone(), found },
                 },
             );
         }

@@ -9,7 +9,8 @@ mod moves;
 
 use history::History;
 use moves::{Move, moves};
-use proptest::{prelude::*, test_runner::Config};
+use proptest::prelude::*;
+use proptest::test_runner::Config;
 
 fn histories() -> Config {
     let cases = std::env::var("WINDLASS_HISTORIES").ok().and_then(|it| it.parse().ok()).unwrap_or(1500);

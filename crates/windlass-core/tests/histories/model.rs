@@ -1,14 +1,12 @@
 //! What a history has been told and what follows from it, kept in the simplest way that can be checked against.
 
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_core::{
-    event::Place,
-    expand::Size,
-    ids::{OperationId, Time, VolumeId},
-    label::Wish,
-    operation::{Action, Operation, OperationKind, Proof},
-    spec::{Attach, Capabilities, Concurrency, Identity, Mode, Phase, Refresh, Sharing, VolumeSpec},
-};
+use windlass_core::event::MountPlace;
+use windlass_core::expand::Size;
+use windlass_core::ids::{OperationId, Time, VolumeId};
+use windlass_core::label::Wish;
+use windlass_core::operation::{Action, Operation, OperationKind, Proof};
+use windlass_core::spec::{Attach, Capabilities, Concurrency, Identity, Mode, Phase, Refresh, Sharing, VolumeSpec};
 
 /// The volumes of every history: one of each interesting kind.
 pub(crate) fn catalogue() -> Vec<VolumeSpec> {
@@ -75,9 +73,9 @@ pub(crate) struct ToldPod {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     /// Something may be here.
-    pub(crate) maybe: BTreeSet<Place>,
+    pub(crate) maybe: BTreeSet<MountPlace>,
     /// What a record would say: the proof, or only the intent.
-    pub(crate) records: BTreeMap<Place, Option<(Proof, u64)>>,
+    pub(crate) records: BTreeMap<MountPlace, Option<(Proof, u64)>>,
     /// Attachments by this node: with device, or only the intent.
     pub(crate) attached: BTreeMap<VolumeId, bool>,
 }
@@ -99,11 +97,11 @@ pub(crate) enum Turn {
     Runs { until: Time },
 }
 
-pub(crate) fn place(operation: &Operation) -> Option<Place> {
+pub(crate) fn place(operation: &Operation) -> Option<MountPlace> {
     let volume = operation.volume().clone();
     match &operation.action {
-        Action::Stage { .. } | Action::Unstage => Some(Place::Stage(volume)),
-        Action::Publish { pod, .. } | Action::Unpublish { pod, .. } => Some(Place::Publish(volume, pod.clone())),
+        Action::Stage { .. } | Action::Unstage => Some(MountPlace::Stage(volume)),
+        Action::Publish { pod, .. } | Action::Unpublish { pod, .. } => Some(MountPlace::Publish(volume, pod.clone())),
         Action::Attach | Action::Detach | Action::Expand { .. } => None,
     }
 }

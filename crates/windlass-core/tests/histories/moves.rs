@@ -1,6 +1,7 @@
 //! What can happen in a history, small enough for failures to shrink well.
 
-use proptest::{collection::vec, prelude::*};
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 pub(crate) const PODS: usize = 4;
 pub(crate) const VOLUMES: usize = 9;

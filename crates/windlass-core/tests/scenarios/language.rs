@@ -36,21 +36,24 @@
 //! In a trace `again` says that an earlier attempt left doubt, `refreshing` that the pod has the volume already, and
 //! `try 2` that the same failed once before. `in use [disk]` is the set that wants to be reported, whenever it changed.
 
-use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
-use windlass_core::{
-    Config, Engine, Event, Planning,
-    event::{Attachment, Containers, Found, Goal, Hold, Place, Record, Wait},
-    expand::Size,
-    ids::{OperationId, PodUid, Time, Version, VolumeId, WaiterId},
-    label::Wish,
-    notice::{Notice, Verdict},
-    operation::{Action, Cause, Done, Earlier, Obstacle, Operation, OperationKind, Outcome, Proof, Trouble},
-    reason::{Code, Reason, WaitsOn},
-    spec::{
-        Access, Attach, Capabilities, Concurrency, Identity, Mode, Phase, Pod, PodVolume, Refresh, Sharing, Use,
-        VolumeSpec, Want,
-    },
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+use windlass_core::event::{Attachment, Containers, Found, Goal, Hold, MountPlace, Record, Wait};
+use windlass_core::expand::Size;
+use windlass_core::ids::{OperationId, PodUid, Time, Version, VolumeId, WaiterId};
+use windlass_core::label::Wish;
+use windlass_core::notice::{Notice, Verdict};
+use windlass_core::operation::{
+    Action, Cause, Done, Earlier, Obstacle, Operation, OperationKind, Outcome, Proof, Trouble,
 };
+use windlass_core::reason::{Code, Reason, WaitsOn};
+use windlass_core::spec::{
+    Access, Attach, Capabilities, Concurrency, Identity, Mode, Phase, Pod, PodVolume, Refresh, Sharing, Use,
+    VolumeSpec, Want,
+};
+use windlass_core::{Config, Engine, Event, Planning};
 
 /// Tells the facts to an engine whose start is over, and returns what it asked for and answered.
 pub(crate) fn run(script: &str) -> String {
@@ -125,7 +128,7 @@ struct Told {
     pods: BTreeMap<String, Pod>,
     running: BTreeMap<u64, Operation>,
     mounts: u64,
-    proofs: BTreeMap<Place, Proof>,
+    proofs: BTreeMap<MountPlace, Proof>,
     tells_changes: bool,
     trace: String,
 }
@@ -365,8 +368,10 @@ impl Told {
                 Event::InUseReported { version }
             }
             ["reported", "version", version] => Event::InUseReported { version: version.parse().expect("a number") },
-            ["mount", "of", volume, "in", pod, change] => self.mount(Place::Publish(volume.into(), pod.into()), change),
-            ["stage", "of", volume, change] => self.mount(Place::Stage(volume.into()), change),
+            ["mount", "of", volume, "in", pod, change] => {
+                self.mount(MountPlace::Publish(volume.into(), pod.into()), change)
+            }
+            ["stage", "of", volume, change] => self.mount(MountPlace::Stage(volume.into()), change),
             ["found", "attached", volume] => {
                 Event::FoundAttached { spec: self.spec(volume), device: Some("/dev/x".into()) }
             }
@@ -385,11 +390,11 @@ impl Told {
             ["found", "pod", pod] => Event::FoundPod { uid: pod.into(), name: None },
             ["found", "pod", pod, "named", name] => Event::FoundPod { uid: pod.into(), name: Some(name.into()) },
             ["found", "stage", "of", volume, ref how @ ..] => {
-                let place = Place::Stage(volume.into());
+                let place = MountPlace::Stage(volume.into());
                 Event::FoundStaged(self.found(volume, place, &how.join(" ")))
             }
             ["found", volume, "in", pod, ref how @ ..] => {
-                let place = Place::Publish(volume.into(), pod.into());
+                let place = MountPlace::Publish(volume.into(), pod.into());
                 Event::FoundPublished { pod: pod.into(), found: self.found(volume, place, &how.join(" ")) }
             }
             ["wait", waiter, "for", pod, ref goal @ .., until] => Event::WaitStarted(Wait {
@@ -471,7 +476,7 @@ impl Told {
         Proof { mount_id: self.mounts, device: self.mounts, root: 1, kind: 1 }
     }
 
-    fn mount(&mut self, place: Place, change: &str) -> Event {
+    fn mount(&mut self, place: MountPlace, change: &str) -> Event {
         let proof = match change {
             "vanished" => None,
             "replaced" => Some(self.new_proof()),
@@ -481,7 +486,7 @@ impl Told {
         Event::MountSeen { place, proof }
     }
 
-    fn found(&mut self, volume: &str, place: Place, how: &str) -> Found {
+    fn found(&mut self, volume: &str, place: MountPlace, how: &str) -> Found {
         let proof = self.new_proof();
         self.proofs.insert(place, proof);
         let revision = self.uses[volume].1;
@@ -537,12 +542,12 @@ impl Told {
             Action::Attach => Done::Attached { device: Some("/dev/x".into()) },
             Action::Stage { .. } => {
                 let proof = self.new_proof();
-                self.proofs.insert(Place::Stage(operation.volume().clone()), proof);
+                self.proofs.insert(MountPlace::Stage(operation.volume().clone()), proof);
                 Done::Mounted(proof)
             }
             Action::Publish { pod, .. } => {
                 let proof = self.new_proof();
-                self.proofs.insert(Place::Publish(operation.volume().clone(), pod.clone()), proof);
+                self.proofs.insert(MountPlace::Publish(operation.volume().clone(), pod.clone()), proof);
                 Done::Mounted(proof)
             }
             Action::Expand { to_bytes, .. } => Done::Expanded { size_bytes: *to_bytes },

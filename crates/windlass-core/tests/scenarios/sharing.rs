@@ -1,6 +1,6 @@
 //! Several pods, one volume; several volumes, one pod, one place. What may run at the same time (I-2, E-320..E-325).
 
-use crate::language::run;
+use crate::language::{run, start};
 
 /// E-183: unpublish comes before publish, and what the next pod needs is not undone in between.
 #[test]
@@ -334,6 +334,33 @@ fn a_volume_for_one_pod_goes_to_whoever_can_have_it_first() {
     #1 publish disk to a
     #2 publish disk to b
     explain disk in a: OtherPod (The volume may be in one pod at a time and another pod has it. (pod default/b))
+    ");
+}
+
+/// E-122: whoever is known to have it keeps it from one of whom that is doubtful, though that one came first.
+#[test]
+fn a_volume_for_one_pod_stays_with_the_pod_that_is_found_to_have_it() {
+    insta::assert_snapshot!(start("
+        volume disk: rwop
+        pod a wants disk
+        pod b wants disk
+        source s complete
+        found disk in a vanished
+        found disk in b proven
+        disk read
+        attachments complete
+        ? explain disk in a
+        ? state disk
+        pod b gone
+        #1 done
+        #2 done
+    "), @r"
+    synced
+    explain disk in a: OtherPod (The volume may be in one pod at a time and another pod has it. (pod default/b)) <- Uncertain (found at start without proof that the publish is whole)
+    state disk: attach Absent, stage Absent, a Uncertain(Found), b Held
+    #1 unpublish disk from b
+    #2 publish disk to a again
+    pod b released
     ");
 }
 

@@ -1,6 +1,7 @@
 //! How messages that carry secrets are shown: with the secrets' keys and without their values (I-12).
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
+use std::fmt;
 
 use super::csi;
 

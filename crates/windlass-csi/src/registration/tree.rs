@@ -140,7 +140,8 @@ impl Tree {
                     match self.watch(path, &descriptor) {
                         Ok(()) => self.look_into(path, found),
                         Err(error) => {
-                            found.push(Entry { path: whole.clone(), what: EntryState::Trouble(unwatchable(&error)) })
+                            let what = EntryState::Trouble(error.to_string());
+                            found.push(Entry { path: whole.clone(), what });
                         }
                     }
                     // A mount of a socket that is not there makes one of these.
@@ -220,7 +221,7 @@ impl Tree {
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
         let by_descriptor = format!("/proc/self/fd/{}", directory.as_raw_fd());
-        let wd = inotify::add_watch(&self.inotify, by_descriptor, flags)?;
+        let wd = inotify::add_watch(&self.inotify, by_descriptor, flags).map_err(unwatchable)?;
         self.watches.insert(wd, path.to_path_buf());
         Ok(())
     }
@@ -234,22 +235,24 @@ const BELOW: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINK
 )]
 fn start(path: &Path) -> io::Result<(AsyncFd<OwnedFd>, i32)> {
     std::fs::DirBuilder::new().recursive(true).mode(0o750).create(path)?;
-    let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+    let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).map_err(unwatchable)?;
     let flags = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE | WatchFlags::MOVED_FROM;
     let above = match path.parent() {
-        Some(it) => inotify::add_watch(&inotify, if it.as_os_str().is_empty() { Path::new(".") } else { it }, flags)?,
+        Some(it) => {
+            let it = if it.as_os_str().is_empty() { Path::new(".") } else { it };
+            inotify::add_watch(&inotify, it, flags).map_err(unwatchable)?
+        }
         // The root of the file system is not removed; and no watch has this number.
         None => -1,
     };
     Ok((AsyncFd::with_interest(inotify, Interest::READABLE)?, above))
 }
 
-pub(super) fn unwatchable(error: &io::Error) -> String {
-    match error.kind() {
-        // inotify_add_watch(2): the user limit on the total number of watches was reached.
-        io::ErrorKind::StorageFull => {
-            "it cannot be watched: fs.inotify.max_user_watches limits how many directories can be".to_string()
-        }
-        _ => format!("it cannot be watched: {error}"),
-    }
+/// Of a limit of inotify the kernel's own words speak as of a full disk, or of open files.
+fn unwatchable(errno: Errno) -> io::Error {
+    io::Error::other(match errno {
+        Errno::NOSPC => "it cannot be watched: fs.inotify.max_user_watches limits how many directories can be".into(),
+        Errno::MFILE => format!("it cannot be watched: {errno} (fs.inotify.max_user_instances limits how many watch)"),
+        _ => format!("it cannot be watched: {errno}"),
+    })
 }

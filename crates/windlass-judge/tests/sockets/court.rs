@@ -8,9 +8,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use windlass_csi::proto::csi;
-use windlass_csi::proto::csi::volume_capability::{
-    AccessMode, AccessType, BlockVolume, MountVolume, access_mode::Mode,
-};
+use windlass_csi::proto::csi::volume_capability::access_mode::Mode;
+use windlass_csi::proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use windlass_csi::{CallError, Driver, Limits, NodeCapabilities};
 use windlass_judge::Verdict;
 use windlass_judge::serve::{Bench, Error, Options};

@@ -4,7 +4,8 @@
 mod court;
 mod tests;
 
-use windlass_testing::{harness::Tests, namespace};
+use windlass_testing::harness::Tests;
+use windlass_testing::namespace;
 
 fn main() {
     Tests::from_args().after(namespace::enter).parts(&[tests::tests]).run();

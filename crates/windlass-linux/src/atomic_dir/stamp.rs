@@ -7,6 +7,7 @@ use rustix::io::Errno;
 
 use super::{Contents, Error, Step};
 use crate::name::Name;
+use crate::path_error::PathError;
 use crate::safe_path::Place;
 
 /// Makes the directory of a new version, and returns its name. It has its mode from the start, as far as the umask lets
@@ -19,7 +20,7 @@ pub(super) fn new_stamp(target: &Place, contents: &Contents, before: &mut dyn Fn
     for _ in 0..TRIES {
         let mut random = [0; 4];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-            .map_err(|source| Error::Write { path: target.path().into(), source })?;
+            .map_err(|source| PathError::new("write", target.path(), source))?;
         let name = Name::new("version", stamp(seconds, u32::from_ne_bytes(random))).expect("a plain name");
         before(Step::MakeVersion);
         match rustix::fs::mkdirat(target, name.as_path(), contents.directory_mode | Mode::RWXU) {
@@ -31,7 +32,7 @@ pub(super) fn new_stamp(target: &Place, contents: &Contents, before: &mut dyn Fn
             }
         }
     }
-    Err(Error::Write { path: target.path().join("..(new version)"), source: failed })
+    Err(PathError::new("write", target.path().join("..(new version)"), failed).into())
 }
 
 fn stamp(seconds: u64, random: u32) -> String {

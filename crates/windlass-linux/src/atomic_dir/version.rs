@@ -7,6 +7,7 @@ use rustix::io::Errno;
 
 use super::{Contents, Error, File, Step};
 use crate::name::Name;
+use crate::path_error::PathError;
 use crate::safe_path::{Mounts, Place, open_beneath};
 
 /// Who owns what: the contents' wishes, completed by who is writing.
@@ -19,7 +20,7 @@ pub(super) struct Owners {
 
 impl Owners {
     pub(super) fn of(target: &Place, contents: &Contents) -> Result<Self, Error> {
-        let status = rustix::fs::fstat(target).map_err(|source| Error::List { path: target.path().into(), source })?;
+        let status = rustix::fs::fstat(target).map_err(|source| PathError::new("list", target.path(), source))?;
         let own_group = rustix::process::getegid().as_raw();
         let inherits = Mode::from_raw_mode(status.st_mode).contains(Mode::SGID);
         Ok(Self {
@@ -95,28 +96,28 @@ pub(super) fn fill(
     before: &mut dyn FnMut(Step),
 ) -> Result<(), Error> {
     let top = target.directory_named(version, Mounts::Refuse)?;
-    let failed = |source| Error::Write { path: top.path().into(), source };
+    let failed = |source| PathError::new("write", top.path(), source);
     let status = rustix::fs::fstat(&top).map_err(failed)?;
     let given = Given::by(&status, contents.directory_mode | Mode::RWXU);
     let directories = contents.directories();
     for directory in &directories {
         rustix::fs::mkdirat(&top, directory, Mode::RWXU)
-            .map_err(|source| Error::Write { path: top.path().join(directory), source })?;
+            .map_err(|source| PathError::new("write", top.path().join(directory), source))?;
     }
     for (path, file) in contents.files() {
         before(Step::WriteFile);
         let path = path.as_path();
         write_file(&top, path, file, owners, given)
-            .map_err(|source| Error::Write { path: top.path().join(path), source })?;
+            .map_err(|source| PathError::new("write", top.path().join(path), source))?;
     }
     // Last, and the innermost first: their modes may forbid writing or entering, even to us.
     for directory in directories.iter().rev() {
-        let failed = |source| Error::Write { path: top.path().join(directory), source };
+        let failed = |source| PathError::new("write", top.path().join(directory), source);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = open_beneath(&top, directory, flags, Mode::empty(), Mounts::Refuse).map_err(failed)?;
         owners.finish(&fd, None, contents.directory_mode).map_err(failed)?;
     }
-    owners.finish_from(&top, &status, None, contents.directory_mode).map_err(failed)
+    Ok(owners.finish_from(&top, &status, None, contents.directory_mode).map_err(failed)?)
 }
 
 /// What modes files have in a directory without another look.

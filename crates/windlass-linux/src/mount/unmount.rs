@@ -13,6 +13,7 @@ use rustix::mount::UnmountFlags;
 
 use super::Error;
 use crate::name::Name;
+use crate::path_error::PathError;
 use crate::safe_path::Place;
 use crate::table::{self, Mount, MountId, Watch};
 use crate::working_directory;
@@ -142,10 +143,10 @@ fn look(mount: &Mount) -> Result<Option<Mount>, Error> {
 
 /// `umount2` without following a link anywhere on the path.
 fn remove(path: &Path, flags: UnmountFlags) -> Result<(), Error> {
-    let reach = |source| Error::Reach { path: path.into(), source };
+    let reach = |source| PathError::new("reach the mount point", path, source);
     // The root of everything has neither parent nor name, and is nobody's to unmount.
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(reach(Errno::BUSY));
+        return Err(reach(Errno::BUSY).into());
     };
     let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

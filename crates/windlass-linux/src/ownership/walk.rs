@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use super::descriptors::Descriptors;
 use super::entry::{self, Settled};
 use super::{Control, Error, Failure, Summary, Wanted};
+use crate::path_error::PathError;
 use crate::safe_path::{Mounts, Place, open_beneath};
 
 /// Once so many entries were met, other threads are started. Starting one takes as long as changing some ten entries.
@@ -31,7 +32,7 @@ const BATCH: usize = 256;
 
 /// Gives all of a tree to the group.
 pub(super) fn run(root: &Place, wanted: &Wanted, threads: NonZero<usize>, control: &Control) -> Result<Summary, Error> {
-    let look = |source| Error::Look { path: root.path().into(), source };
+    let look = |source| PathError::new("look at", root.path(), source);
     let status = rustix::fs::fstat(root).map_err(look)?;
     if !is_directory(&status) {
         let walk = Walk::new(root, None, wanted, threads, control);
@@ -39,7 +40,7 @@ pub(super) fn run(root: &Place, wanted: &Wanted, threads: NonZero<usize>, contro
         walk.settle(root, &status, || root.path().into());
         return walk.end();
     }
-    let top = read(root).map_err(|source| Error::Read { path: root.path().into(), source })?;
+    let top = read(root).map_err(|source| PathError::new("read the directory", root.path(), source))?;
     let walk = Walk::new(root, Some(top), wanted, threads, control);
     walk.add([Task::List(Directory::new(0, None, OsString::new(), &status))]);
     std::thread::scope(|scope| Worker { walk: &walk, scope }.run());
@@ -267,10 +268,10 @@ impl<'walk> Walk<'walk> {
                         return Ok(None);
                     }
                 },
-                Err(source) => return Err(Error::Look { path: self.path(directory).join(name), source }),
+                Err(source) => return Err(PathError::new("look at", self.path(directory).join(name), source).into()),
             }
         }
-        Err(Error::Look { path: self.path(directory).join(name), source: Errno::XDEV })
+        Err(PathError::new("look at", self.path(directory).join(name), Errno::XDEV).into())
     }
 
     /// One task of a directory is finished; with the last one the directory is, and so on upwards.
@@ -279,7 +280,7 @@ impl<'walk> Walk<'walk> {
             self.go_on()?;
             // Again, because a change that somebody made meanwhile is not to be undone.
             let status =
-                rustix::fs::fstat(&fd).map_err(|source| Error::Look { path: self.path(&directory), source })?;
+                rustix::fs::fstat(&fd).map_err(|source| PathError::new("look at", self.path(&directory), source))?;
             self.settle(&fd, &status, || self.path(&directory));
             self.descriptors.forget(directory.number);
             let Some(above) = directory.above.clone() else { break };
@@ -339,7 +340,7 @@ impl<'walk> Walk<'walk> {
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => {
                     return Err(Error::Moved { path: self.path(directory) });
                 }
-                Err(source) => return Err(Error::Look { path: self.path(directory), source }),
+                Err(source) => return Err(PathError::new("look at", self.path(directory), source).into()),
             };
         }
         if !is_same(&fd, directory) {
@@ -393,8 +394,9 @@ impl Worker<'_, '_> {
                 match walk.hold(&above, &fd, &name)? {
                     Some((held, status)) if is_directory(&status) => {
                         // From the descriptor and not by its name, so it is what was looked at.
-                        let entered = read(&held)
-                            .map_err(|source| Error::Read { path: walk.path(&above).join(&name), source })?;
+                        let entered = read(&held).map_err(|source| {
+                            PathError::new("read the directory", walk.path(&above).join(&name), source)
+                        })?;
                         let number = walk.last_number.fetch_add(1, Ordering::Relaxed) + 1;
                         self.list(Directory::new(number, Some(above), name, &status), Arc::new(entered), buffer)
                     }
@@ -426,7 +428,7 @@ impl Worker<'_, '_> {
                 Ok(entry) => entry,
                 // What the kernel says of a directory that was removed.
                 Err(Errno::NOENT) => break,
-                Err(source) => return Err(Error::Read { path: walk.path(&directory), source }),
+                Err(source) => return Err(PathError::new("read the directory", walk.path(&directory), source).into()),
             };
             let name = match entry.file_name().to_bytes() {
                 b"." | b".." => continue,

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use super::{Error, full_path, identify, list, unlink};
 use crate::name::Name;
+use crate::path_error::PathError;
 use crate::safe_path::{self, Mounts, Place, open_beneath};
 
 /// Names of what could not be put back begin like this. It is nobody's to remove but its owner's.
@@ -43,7 +44,7 @@ impl Aside {
     /// kept: its owner may want it.
     pub fn sweep(&self) -> Result<Vec<PathBuf>, Error> {
         let path = |name: &OsStr| self.place.path().join(name);
-        let look = |source| Error::Look { path: self.place.path().into(), source };
+        let look = |source| PathError::new("look at", self.place.path(), source);
         let listed = open_beneath(
             &self.place,
             Path::new("."),
@@ -204,7 +205,7 @@ impl<'walk> Taking<'walk> {
             (Ok(found), Ok(open)) if found == open => Ok(()),
             (Err(Errno::XDEV), _) => Err(Error::Mounted { path: path() }),
             (Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP), Ok(_)) => Err(Error::Moved { path: path() }),
-            (Err(source), _) | (_, Err(source)) => Err(Error::Look { path: path(), source }),
+            (Err(source), _) | (_, Err(source)) => Err(PathError::new("look at", path(), source).into()),
         }
     }
 

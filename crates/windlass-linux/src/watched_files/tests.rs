@@ -8,7 +8,9 @@ use super::*;
 
 fn choice(grace: Duration) -> Choice {
     let shown = |name: &OsStr| !name.as_encoded_bytes().starts_with(b".");
-    Choice { file: |it| it.as_encoded_bytes().ends_with(b".txt"), directory: shown, bytes_max: 100, grace }
+    let file = |it: &OsStr| it.as_encoded_bytes().ends_with(b".txt");
+    let misnamed = |it: &OsStr| it.as_encoded_bytes().ends_with(b".TXT");
+    Choice { file, misnamed, directory: shown, bytes_max: 100, grace }
 }
 
 /// A directory `files` in one of its own, watched.
@@ -86,6 +88,7 @@ impl Case {
             }
             Change::Unreadable { path, trouble } => (name(path), Some(format!("! {trouble}"))),
             Change::Gone { path, .. } => (name(path), None),
+            Change::Misnamed { path } => (name(path), Some("? not read".to_owned())),
             Change::Replaced { .. } => return,
         };
         self.history.push(format!("{path}: {}", text.as_deref().unwrap_or("gone")));
@@ -94,6 +97,30 @@ impl Case {
             None => self.state.remove(&path),
         };
     }
+}
+
+#[test]
+fn a_file_that_is_not_read_because_of_its_name_is_told_once_and_when_it_goes() {
+    let mut case = Case::new(&[("a.txt", "1"), ("B.TXT", ""), (".C.TXT", "")]);
+    case.until(&[("a.txt", "1"), ("B.TXT", "? not read")]);
+    // A directory may have any name.
+    case.write("D.TXT/d.txt", "4");
+    case.rename("a.txt", "A.TXT");
+    case.write("B.TXT", "2");
+    case.until(&[("A.TXT", "? not read"), ("B.TXT", "? not read"), ("D.TXT/d.txt", "4")]);
+    fs::remove_file(case.path("B.TXT")).unwrap();
+    case.rename("A.TXT", "a.txt");
+    case.until(&[("a.txt", "1"), ("D.TXT/d.txt", "4")]);
+    assert_eq!(case.history.iter().filter(|it| *it == "B.TXT: ? not read").count(), 1, "{:?}", case.history);
+}
+
+/// Not of a full disk, as the kernel's words would have it.
+#[test]
+fn limits_of_inotify_are_named() {
+    let full = Trouble::of_directory(Errno::NOSPC.into()).to_string();
+    assert_eq!(full, "it cannot be watched: fs.inotify.max_user_watches limits how many directories can be");
+    let none = Error::Begin { step: "begin to watch", source: Errno::MFILE }.to_string();
+    assert_eq!(none, "begin to watch (fs.inotify.max_user_instances limits how many there are)");
 }
 
 #[test]

@@ -59,6 +59,7 @@ struct Room {
 
 /// The jobs of all lanes. What is asked about all of them is kept up to date with each change of one, so nothing
 /// costs more because there are more lanes (promise I-9).
+#[derive(Default)]
 pub(super) struct Lanes {
     at_once: usize,
     slow_after: Duration,
@@ -75,15 +76,7 @@ pub(super) struct Lanes {
 
 impl Lanes {
     pub(super) fn new(at_once: usize, slow_after: Duration) -> Self {
-        Self {
-            at_once,
-            slow_after,
-            next_id: 0,
-            lanes: BTreeMap::new(),
-            ready: VecDeque::new(),
-            startable: 0,
-            full: BTreeSet::new(),
-        }
+        Self { at_once, slow_after, ..Self::default() }
     }
 
     /// How many jobs can begin.

@@ -11,7 +11,8 @@ use rustix::fs::{Mode, OFlags};
 use windlass_linux::atomic_dir::{Contents, File, Step, write, write_observed};
 use windlass_linux::mount::{Tmpfs, tmpfs};
 use windlass_linux::safe_path::Place;
-use windlass_testing::{namespace::has_ids, process::copy_of_this_program};
+use windlass_testing::namespace::has_ids;
+use windlass_testing::process::copy_of_this_program;
 
 use crate::case::{Case, Stopping};
 

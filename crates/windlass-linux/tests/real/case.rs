@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use windlass_linux::name::{Name, Relative};
 use windlass_linux::safe_path::Place;
 use windlass_linux::table::{MountId, identify};
-use windlass_testing::{directory::Directory, namespace};
+use windlass_testing::directory::Directory;
+use windlass_testing::namespace;
 
 /// One test.
 pub(crate) struct Case {

@@ -14,6 +14,8 @@ crate::tests!(
     a_bind_mount_that_is_unmounted_takes_no_file_away,
     a_file_system_that_is_unmounted_takes_no_file_away,
     an_empty_file_system_over_the_directory_takes_no_file_away,
+    a_file_system_that_is_mounted_after_the_start_is_noticed,
+    an_empty_file_system_that_covered_the_directory_at_the_start_goes,
     a_mount_over_or_under_a_directory_below_takes_no_file_away,
     a_mount_on_the_way_to_the_root_that_goes_takes_no_file_away,
     a_mount_that_is_moved_away_takes_no_file_away,
@@ -39,8 +41,13 @@ impl<'case> Files<'case> {
     fn watch(case: &'case Case, root: &str) -> Self {
         let shown = |name: &OsStr| !name.as_encoded_bytes().starts_with(b".");
         let grace = Duration::from_millis(5);
-        let choice =
-            Choice { file: |it| it.as_encoded_bytes().ends_with(b".txt"), directory: shown, bytes_max: 100, grace };
+        let choice = Choice {
+            file: |it| it.as_encoded_bytes().ends_with(b".txt"),
+            misnamed: |_| false,
+            directory: shown,
+            bytes_max: 100,
+            grace,
+        };
         let files = WatchedFiles::begin(&case.path(root), choice).unwrap();
         Self { case, files, state: BTreeMap::new(), origins: BTreeMap::new(), replaced: Vec::new() }
     }
@@ -74,6 +81,7 @@ impl<'case> Files<'case> {
                 self.state.insert(path.to_str().unwrap().into(), format!("! {}", told.split(':').next().unwrap()));
             }
             Change::Gone { path, .. } => _ = self.state.remove(path.to_str().unwrap()),
+            Change::Misnamed { path } => panic!("{}", path.display()),
             Change::Replaced { path, meant } => self.replaced.push((path.to_str().unwrap().into(), meant)),
         }
     }
@@ -157,6 +165,31 @@ fn an_empty_file_system_over_the_directory_takes_no_file_away(case: &Case) {
     files.holds(("", MOUNTED), &FILES, "files/new.txt");
     lazily_unmount(case, "files");
     files.until(&[("a.txt", "1"), ("x/b.txt", "changed below")]);
+}
+
+/// What is not mounted at the start has nothing in it that could be lost.
+fn a_file_system_that_is_mounted_after_the_start_is_noticed(case: &Case) {
+    fill(case, "source");
+    for directory in ["files/empty/x", "files/other"] {
+        case.directory(directory);
+    }
+    case.file("files/other/what is mounted here", "");
+    let mut files = Files::watch(case, "files");
+    assert!(files.files.now().unwrap().is_empty());
+    bind(case, "source/x", "files/empty/x");
+    files.until(&[("empty/x/b.txt", "2")]);
+    bind(case, "source", "files/other");
+    files.until(&[("empty/x/b.txt", "2"), ("other/a.txt", "1"), ("other/x/b.txt", "2")]);
+}
+
+fn an_empty_file_system_that_covered_the_directory_at_the_start_goes(case: &Case) {
+    fill(case, "files");
+    case.directory("empty");
+    bind(case, "empty", "files");
+    let mut files = Files::watch(case, "files");
+    assert!(files.files.now().unwrap().is_empty());
+    lazily_unmount(case, "files");
+    files.until(&FILES);
 }
 
 fn a_mount_over_or_under_a_directory_below_takes_no_file_away(case: &Case) {

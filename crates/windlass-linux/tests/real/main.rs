@@ -13,7 +13,8 @@ mod usage;
 mod watching;
 
 use case::Case;
-use windlass_testing::{harness::Tests, namespace, tests};
+use windlass_testing::harness::Tests;
+use windlass_testing::{namespace, tests};
 
 fn main() {
     if namespace::wrote_maps() || atomic::written() {

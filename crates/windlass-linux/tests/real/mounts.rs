@@ -9,10 +9,12 @@ use windlass_linux::mount::{
     Attributes, Error, Extent, Options, Propagation, Swap, Tmpfs, UnmountPolicy, Unmounted, bind, filesystem, relocate,
     set_attributes, set_propagation, tmpfs, unmount, unmount_watched,
 };
+use windlass_linux::path_error::PathError;
 use windlass_linux::safe_path::Place;
 use windlass_linux::table::{Events, Reader, Watch, identify};
 use windlass_linux::working_directory;
-use windlass_testing::{directory::a_tmpfs, namespace::has_ids};
+use windlass_testing::directory::a_tmpfs;
+use windlass_testing::namespace::has_ids;
 
 use crate::case::Case;
 
@@ -194,7 +196,7 @@ fn propagation_spreads_or_does_not(case: &Case) {
     assert!(case.mounted("private/new").is_none());
     let unbindable = case.tmpfs("unbindable");
     set_propagation(&unbindable, Propagation::Unbindable, Extent::One).unwrap();
-    assert!(matches!(bind(&unbindable, Extent::One), Err(Error::Bind { source: Errno::INVAL, .. })));
+    assert!(matches!(bind(&unbindable, Extent::One), Err(Error::System(PathError { source: Errno::INVAL, .. }))));
 }
 
 fn a_mount_is_moved(case: &Case) {

@@ -12,6 +12,7 @@ use rustix::fs::{CWD, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 use windlass_linux::mount::{Extent, bind};
 use windlass_linux::ownership::{Access, Attempt, Control, Error, Summary, Wanted, When, apply, root_matches};
+use windlass_linux::path_error::PathError;
 use windlass_linux::safe_path::{Mounts, Place};
 use windlass_testing::namespace::has_ids;
 
@@ -270,7 +271,7 @@ fn a_directory_that_cannot_be_read_leaves_the_root_as_it_was(case: &Case) {
     let before = listed(&case.path("tree"));
     let error = as_nobody(|| apply(&root, &read_write(), threads(2), &Control::default())).unwrap_err();
     assert!(
-        matches!(&error, Error::Read { path, source: Errno::ACCESS } if *path == case.path("tree/above/closed")),
+        matches!(&error, Error::System(PathError { path, source: Errno::ACCESS, .. }) if *path == case.path("tree/above/closed")),
         "{error}"
     );
     assert_eq!(listed(&case.path("tree")), before);
@@ -439,7 +440,7 @@ fn race(case: &Case, adversary: impl Fn() + Send + Sync) -> usize {
             let wanted = Wanted { group: group() + other, ..read_write() };
             match apply(&root, &wanted, threads(1 + changes % 2), &Control::default()) {
                 Ok(_) => succeeded += 1,
-                Err(Error::Look { .. } | Error::Read { .. } | Error::Moved { .. }) => {}
+                Err(Error::System(_) | Error::Moved { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
             changes += 1;

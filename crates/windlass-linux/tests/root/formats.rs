@@ -4,13 +4,12 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use windlass_linux::device;
 use windlass_linux::format::{
     self, Access, Error, Fit, Format, Grown, Note, Patience, Prepared, check, detect, grow, prepare,
 };
 use windlass_linux::loop_device::{self, Settings};
 use windlass_linux::mount::Options;
-use windlass_linux::tools;
+use windlass_linux::{device, tools};
 use windlass_testing::disk::{Disk, MEBIBYTE};
 use windlass_testing::harness::RESIZE;
 

@@ -5,7 +5,8 @@ use std::os::unix::fs::symlink;
 use rustix::fs::{Mode, OFlags};
 use windlass_linux::device::{self, AtPath};
 use windlass_linux::loop_device::{self, Backing, Detached, Error, Settings};
-use windlass_testing::{disk::MEBIBYTE, harness::UNDISTURBED};
+use windlass_testing::disk::MEBIBYTE;
+use windlass_testing::harness::UNDISTURBED;
 
 use crate::case::Case;
 

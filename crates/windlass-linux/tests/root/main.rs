@@ -8,7 +8,8 @@ mod loops;
 mod maps;
 
 use case::Case;
-use windlass_testing::{disk, harness::Tests, tests};
+use windlass_testing::harness::Tests;
+use windlass_testing::{disk, tests};
 
 fn main() {
     // One at a time: a program that another test starts has a copy of every descriptor until it runs, and what is open is

@@ -9,7 +9,8 @@ mod life;
 mod refusals;
 
 use case::Case;
-use windlass_testing::{disk, harness::Tests, tests};
+use windlass_testing::harness::Tests;
+use windlass_testing::{disk, tests};
 
 fn main() {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("become the parent of orphans");

@@ -1,8 +1,10 @@
 //! Growing: a volume that said it cannot grow while in use is not asked again while it is here, and one that cannot have a
 //! size is not asked for that size again (E-286).
 
-use crate::{process::RefusedGrowth, world::World};
-use windlass_core::{Operation, operation::Action};
+use crate::process::RefusedGrowth;
+use crate::world::World;
+use windlass_core::Operation;
+use windlass_core::operation::Action;
 
 /// What the check is called.
 pub const NAME: &str = "growth";

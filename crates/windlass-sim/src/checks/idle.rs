@@ -1,7 +1,8 @@
 //! I-8, idle is idle: once the node has settled, the engine does not want to be woken any more, except to refresh volumes
 //! that must be refreshed now and then.
 
-use crate::{trace::Clock, world::World};
+use crate::trace::Clock;
+use crate::world::World;
 
 /// What the check is called.
 pub const NAME: &str = "idle is idle (I-8)";

@@ -2,8 +2,12 @@
 //! or about to be, stands in the report that the controller reads, and is attached. And once a process says what is in use,
 //! it leaves out nothing that must be attached and is attached by this node, staged or published, or kept by a driver.
 
-use crate::{driver::CallId, world::World};
-use windlass_core::{event::Place, ids::VolumeId, operation::OperationKind, spec::Attach};
+use crate::driver::CallId;
+use crate::world::World;
+use windlass_core::event::MountPlace;
+use windlass_core::ids::VolumeId;
+use windlass_core::operation::OperationKind;
+use windlass_core::spec::Attach;
 
 /// What the check is called.
 pub const NAME: &str = "in use means in use (I-3)";
@@ -35,8 +39,8 @@ pub fn check_said(world: &World) -> Result<(), String> {
 /// Everything that is mounted, that a driver keeps, or that it is at work on, and how that is called.
 fn held(world: &World) -> impl Iterator<Item = (&VolumeId, &'static str)> {
     let mounted = world.kernel.ours().map(|it| match it {
-        Place::Stage(volume) => (volume, "staged"),
-        Place::Publish(volume, _) => (volume, "published"),
+        MountPlace::Stage(volume) => (volume, "staged"),
+        MountPlace::Publish(volume, _) => (volume, "published"),
     });
     let kept = world.drivers.iter().flat_map(|it| &it.sessions).map(|it| (it, "staged, at least in part,"));
     let calls = world.calls.values().filter(|it| it.at_work);

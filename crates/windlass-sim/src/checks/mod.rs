@@ -15,8 +15,12 @@ pub mod sharing;
 pub mod unknown;
 pub mod waiters;
 
-use crate::{driver::CallId, executor::Flight, world::World};
-use windlass_core::{Operation, event::Place, operation::Outcome};
+use crate::driver::CallId;
+use crate::executor::Flight;
+use crate::world::World;
+use windlass_core::Operation;
+use windlass_core::event::MountPlace;
+use windlass_core::operation::Outcome;
 
 /// An operation is about to start.
 pub(crate) fn operation_started(world: &mut World, operation: &Operation) {
@@ -42,7 +46,7 @@ pub(crate) fn call_placed(world: &mut World, call: CallId) {
 }
 
 /// The process itself is about to mount something.
-pub(crate) fn mount_begins(world: &mut World, place: &Place) {
+pub(crate) fn mount_begins(world: &mut World, place: &MountPlace) {
     let result = records::check_mount(world, place);
     world.verdict(records::NAME, result);
 }

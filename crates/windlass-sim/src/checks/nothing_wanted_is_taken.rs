@@ -7,14 +7,14 @@
 //! life had begun to. And nothing is taken at all before
 //! there was a moment at which every source, the disk and the attacher had told all they know.
 
-use crate::{disk::Published, source::PodState, world::World};
-use windlass_core::{
-    Operation,
-    event::{Place, Record},
-    ids::{PodUid, VolumeId},
-    operation::{Action, OperationKind},
-    spec::Phase,
-};
+use crate::disk::Published;
+use crate::source::PodState;
+use crate::world::World;
+use windlass_core::Operation;
+use windlass_core::event::{MountPlace, Record};
+use windlass_core::ids::{PodUid, VolumeId};
+use windlass_core::operation::{Action, OperationKind};
+use windlass_core::spec::Phase;
 
 /// What the check is called.
 pub const NAME: &str = "nothing wanted is taken (I-1)";
@@ -30,8 +30,8 @@ pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
     match &operation.action {
         Action::Unpublish { pod, .. } => {
             let volume = match world.place_of(operation) {
-                Some(Place::Publish(volume, _)) => volume,
-                Some(Place::Stage(_)) | None => operation.volume().clone(),
+                Some(MountPlace::Publish(volume, _)) => volume,
+                Some(MountPlace::Stage(_)) | None => operation.volume().clone(),
             };
             check_unpublish(world, &volume, pod)
         }
@@ -79,7 +79,7 @@ fn check_volume(world: &World, operation: &Operation) -> Result<(), String> {
         }
         let plan = &world.setting.pods[*pod];
         let used = &world.setting.volumes[plan.uses[*index].volume];
-        let has_it = world.kernel.visible(&Place::Publish(volume.clone(), plan.uid.clone())).is_some();
+        let has_it = world.kernel.visible(&MountPlace::Publish(volume.clone(), plan.uid.clone())).is_some();
         // Staged with another label it is of no use to the pod, and must be staged anew.
         let wrong_label = used.labelled && operation.action == Action::Unstage;
         if has_it || !wrong_label {

@@ -2,7 +2,9 @@
 //! where the volume allows it. What may overlap is written at [`Concurrency`].
 
 use crate::world::World;
-use windlass_core::{Operation, operation::OperationKind, spec::Concurrency};
+use windlass_core::Operation;
+use windlass_core::operation::OperationKind;
+use windlass_core::spec::Concurrency;
 
 /// What the check is called.
 pub const NAME: &str = "one thing at a time (I-2)";

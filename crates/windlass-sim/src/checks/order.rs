@@ -2,7 +2,10 @@
 //! nothing published that is not staged, nothing unstaged that a pod has, nothing detached that is staged.
 
 use crate::world::World;
-use windlass_core::{Operation, event::Place, operation::Action, spec::Attach};
+use windlass_core::Operation;
+use windlass_core::event::MountPlace;
+use windlass_core::operation::Action;
+use windlass_core::spec::Attach;
 
 /// What the check is called.
 pub const NAME: &str = "order of steps";
@@ -10,9 +13,9 @@ pub const NAME: &str = "order of steps";
 /// Judges an operation that is about to start.
 pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
     let volume = operation.volume();
-    let stage = Place::Stage(volume.clone());
+    let stage = MountPlace::Stage(volume.clone());
     // A mount that vanished a moment ago is not known to the engine yet, nor is one that an old call has just made.
-    let settled = |place: &Place| world.process.as_ref().is_some_and(|it| !it.is_unsettled(place));
+    let settled = |place: &MountPlace| world.process.as_ref().is_some_and(|it| !it.is_unsettled(place));
     let attached = match operation.spec.capabilities.attach {
         Attach::NotNeeded => true,
         Attach::ByNode => world.node_attached.contains(volume),
@@ -28,8 +31,10 @@ pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
         }
         Action::Unstage | Action::Detach if world.unrecognisable.contains(volume) => Ok(()),
         Action::Unstage => {
-            let holder =
-                world.kernel.published_to(volume).find(|pod| settled(&Place::Publish(volume.clone(), (*pod).clone())));
+            let holder = world
+                .kernel
+                .published_to(volume)
+                .find(|pod| settled(&MountPlace::Publish(volume.clone(), (*pod).clone())));
             match holder {
                 Some(pod) => Err(format!("{volume} is unstaged while pod {pod} has it")),
                 None => Ok(()),
@@ -53,10 +58,8 @@ mod tests {
     use super::*;
     use crate::checks::tests::world_in_which;
     use std::sync::Arc;
-    use windlass_core::{
-        ids::{OperationId, Time, VolumeId},
-        operation::Earlier,
-    };
+    use windlass_core::ids::{OperationId, Time, VolumeId};
+    use windlass_core::operation::Earlier;
 
     fn operation(world: &World, volume: &VolumeId, action: Action) -> Operation {
         let plan = world.setting.volume(volume).expect("it is planned");
@@ -69,10 +72,10 @@ mod tests {
         let holder = |world: &World| {
             let process = world.process.as_ref()?;
             let published = world.kernel.ours().find(|it| match it {
-                Place::Publish(volume, _) => {
-                    world.kernel.visible(&Place::Stage(volume.clone())).is_some() && !process.is_unsettled(it)
+                MountPlace::Publish(volume, _) => {
+                    world.kernel.visible(&MountPlace::Stage(volume.clone())).is_some() && !process.is_unsettled(it)
                 }
-                Place::Stage(_) => false,
+                MountPlace::Stage(_) => false,
             });
             published.map(crate::kernel::volume_of).cloned()
         };

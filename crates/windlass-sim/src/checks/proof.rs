@@ -2,8 +2,10 @@
 //!
 //! Where an operation runs, or a change is on its way to the engine, what is there may be newer than what it knows.
 
-use crate::{kernel::Maker, world::World};
-use windlass_core::{event::Place, snapshot::Snapshot};
+use crate::kernel::Maker;
+use crate::world::World;
+use windlass_core::event::MountPlace;
+use windlass_core::snapshot::Snapshot;
 
 /// What the check is called.
 pub const NAME: &str = "proof before hand-out (I-4)";
@@ -15,7 +17,7 @@ pub fn check(world: &World, snapshot: &Snapshot) -> Result<(), String> {
     };
     for uid in snapshot.pods.iter().map(|it| &it.uid) {
         for (name, mounted) in process.engine.mounted_volumes(uid) {
-            let place = Place::Publish(mounted.volume.clone(), uid.clone());
+            let place = MountPlace::Publish(mounted.volume.clone(), uid.clone());
             if process.is_unsettled(&place) {
                 continue;
             }

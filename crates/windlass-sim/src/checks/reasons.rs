@@ -1,14 +1,14 @@
 //! I-7, every wait has a reason: whatever is not settled says why, and what it says is true.
 
-use crate::{executor::Turn, process::Process, world::World};
+use crate::executor::Turn;
+use crate::process::Process;
+use crate::world::World;
 use std::time::Duration;
-use windlass_core::{
-    ids::{PodUid, VolumeId},
-    operation::OperationKind,
-    reason::{Code, Reason, WaitsOn},
-    snapshot::{MountView, Snapshot, StepView, TurnView, VolumeView},
-    spec::Phase,
-};
+use windlass_core::ids::{PodUid, VolumeId};
+use windlass_core::operation::OperationKind;
+use windlass_core::reason::{Code, Reason, WaitsOn};
+use windlass_core::snapshot::{MountView, Snapshot, StepView, TurnView, VolumeView};
+use windlass_core::spec::Phase;
 
 use crate::source::PodState;
 
@@ -282,10 +282,8 @@ impl Judge<'_> {
 mod tests {
     use super::*;
     use crate::checks::tests::world_in_which;
-    use windlass_core::{
-        ids::Time,
-        operation::{Cause, Obstacle},
-    };
+    use windlass_core::ids::Time;
+    use windlass_core::operation::{Cause, Obstacle};
 
     fn snapshot(world: &World) -> Snapshot {
         world.process.as_ref().expect("it runs").engine.snapshot()

@@ -1,17 +1,13 @@
 //! What is on disk keeps up with what is done (the duties in `windlass_core::operation`): something tells of whatever a call
 //! may make, no record vouches for what a call may change or take away, and what the engine was told stands recorded.
 
-use crate::{
-    driver::CallId,
-    executor::{Flight, UNSETTLED, trace},
-    setting::Setting,
-    world::World,
-};
-use windlass_core::{
-    event::{Place, Record},
-    flight::{Recorded, Trace},
-    operation::{Action, Done, Earlier, OperationKind, Outcome},
-};
+use crate::driver::CallId;
+use crate::executor::{Flight, UNSETTLED, trace};
+use crate::setting::Setting;
+use crate::world::World;
+use windlass_core::event::{MountPlace, Record};
+use windlass_core::flight::{Recorded, Trace};
+use windlass_core::operation::{Action, Done, Earlier, OperationKind, Outcome};
 
 /// What the check is called.
 pub const NAME: &str = "records";
@@ -47,7 +43,7 @@ pub fn check_call(world: &World, call: CallId) -> Result<(), String> {
 }
 
 /// Judges a mount that the process itself is about to make.
-pub fn check_mount(world: &World, place: &Place) -> Result<(), String> {
+pub fn check_mount(world: &World, place: &MountPlace) -> Result<(), String> {
     match world.recorded(place) {
         Recorded::Unproven => Ok(()),
         other => Err(format!("what is about to be mounted at {place:?} is not announced: {other:?}")),
@@ -55,14 +51,14 @@ pub fn check_mount(world: &World, place: &Place) -> Result<(), String> {
 }
 
 /// The places of which nothing but a record tells, and which are recorded so that this outlives the machine.
-pub fn told_durably(world: &World) -> Vec<Place> {
+pub fn told_durably(world: &World) -> Vec<MountPlace> {
     let recorded = world.disk.durable_records();
-    let alone = recorded.filter(|(place, spec)| matches!(place, Place::Stage(_)) || trace(spec) == Trace::Record);
+    let alone = recorded.filter(|(place, spec)| matches!(place, MountPlace::Stage(_)) || trace(spec) == Trace::Record);
     alone.map(|(place, _)| place).collect()
 }
 
 /// Judges what a power loss left of these.
-pub fn check_power_loss(world: &World, places: &[Place]) -> Result<(), String> {
+pub fn check_power_loss(world: &World, places: &[MountPlace]) -> Result<(), String> {
     match places.iter().find(|it| world.disk.read(it).is_none()) {
         Some(place) => Err(format!("the power loss took the record of {place:?}, which had been synced")),
         None => Ok(()),

@@ -3,7 +3,9 @@
 //! attached as its record says.
 
 use crate::world::World;
-use windlass_core::{Operation, operation::Action, spec::Refresh};
+use windlass_core::Operation;
+use windlass_core::operation::Action;
+use windlass_core::spec::Refresh;
 
 /// What the check is called.
 pub const NAME: &str = "restart is routine (I-11)";

@@ -1,14 +1,17 @@
 //! Once all trouble has ended the node settles: everything wanted is mounted, nothing unwanted is left, everybody who
 //! waited was answered, and what is in use stands reported, no more and no less.
 
-use crate::{describe::place_words, disk::Published, kernel::Maker, process::Process, source::PodState, world::World};
+use crate::describe::place_words;
+use crate::disk::Published;
+use crate::kernel::Maker;
+use crate::process::Process;
+use crate::source::PodState;
+use crate::world::World;
 use std::collections::BTreeSet;
-use windlass_core::{
-    event::Place,
-    ids::VolumeId,
-    reason::Code,
-    spec::{Access, Attach, Phase, Refresh},
-};
+use windlass_core::event::MountPlace;
+use windlass_core::ids::VolumeId;
+use windlass_core::reason::Code;
+use windlass_core::spec::{Access, Attach, Phase, Refresh};
 
 /// What the check is called.
 pub const NAME: &str = "settled";
@@ -38,7 +41,7 @@ fn everything_wanted_is_mounted(world: &World, process: &Process) -> Result<(), 
             if !state.names(index) || used.invalid {
                 continue;
             }
-            let place = Place::Publish(world.setting.id(pod, index).clone(), plan.uid.clone());
+            let place = MountPlace::Publish(world.setting.id(pod, index).clone(), plan.uid.clone());
             let is_there = world.kernel.visible(&place).is_some_and(|it| it.maker == Maker::Ours);
             if mounted.contains_key(&used.outer) && is_there {
                 content_is_current(world, &place, used.volume)?;
@@ -54,7 +57,7 @@ fn everything_wanted_is_mounted(world: &World, process: &Process) -> Result<(), 
 }
 
 /// What is in a mount is what is wanted, if it is the kind of volume of which that is promised.
-fn content_is_current(world: &World, place: &Place, volume: usize) -> Result<(), String> {
+fn content_is_current(world: &World, place: &MountPlace, volume: usize) -> Result<(), String> {
     let refreshes = world.setting.volumes[volume].capabilities.refresh != Refresh::Never;
     let content = world.contents.get(place).map(|(revision, _)| *revision);
     let wanted = world.conditions.revisions[volume];
@@ -73,7 +76,7 @@ fn is_lasting(world: &World, pod: usize, index: usize, code: Code) -> bool {
     match code {
         Code::OtherPod => others.any(|it| {
             let uid = world.setting.pods[it].uid.clone();
-            world.kernel.visible(&Place::Publish(volume.clone(), uid)).is_some()
+            world.kernel.visible(&MountPlace::Publish(volume.clone(), uid)).is_some()
         }),
         Code::LabelConflict | Code::LabelMismatch => {
             // A pod keeps what it has, also if a damaged record once made it share a label that it did not ask for.
@@ -111,8 +114,8 @@ fn anybody_may_keep(world: &World, volume: &VolumeId) -> bool {
 fn nothing_unwanted_is_left(world: &World) -> Result<(), String> {
     for place in world.kernel.ours() {
         let wanted = match place {
-            Place::Stage(volume) => anybody_may_keep(world, volume),
-            Place::Publish(volume, uid) => world.pod_index(uid).is_some_and(|it| may_keep(world, it, volume)),
+            MountPlace::Stage(volume) => anybody_may_keep(world, volume),
+            MountPlace::Publish(volume, uid) => world.pod_index(uid).is_some_and(|it| may_keep(world, it, volume)),
         };
         if !wanted {
             return Err(format!("something is left {}", place_words(place)));
@@ -220,10 +223,8 @@ pub fn check_nothing_left(world: &World) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        checks::tests::world_in_which,
-        life::{Options, plan},
-    };
+    use crate::checks::tests::world_in_which;
+    use crate::life::{Options, plan};
 
     fn settled_world() -> World {
         let (setting, script) = plan(3, 1);
@@ -243,7 +244,7 @@ mod tests {
     #[test]
     fn a_mount_that_is_missing_is_noticed() {
         let mut world = settled_world();
-        let published = |it: &&Place| matches!(it, Place::Publish(..));
+        let published = |it: &&MountPlace| matches!(it, MountPlace::Publish(..));
         let place = world.kernel.ours().find(published).cloned().expect("some pod has a volume");
         world.kernel.unmount_all(&place);
         assert!(check(&world).is_err_and(|it| it.contains("not mounted")));
@@ -252,7 +253,7 @@ mod tests {
     #[test]
     fn what_is_left_is_noticed() {
         let mut world = settled_world();
-        world.kernel.mount(Place::Stage("nobody/knows-me".into()), None, 3);
+        world.kernel.mount(MountPlace::Stage("nobody/knows-me".into()), None, 3);
         assert!(check(&world).is_err_and(|it| it.contains("is left")));
         assert!(check_nothing_left(&world).is_err());
     }

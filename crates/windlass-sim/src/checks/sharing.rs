@@ -2,12 +2,10 @@
 //! labels at a time (E-87, E-122).
 
 use crate::world::World;
-use windlass_core::{
-    Operation,
-    event::Place,
-    operation::{Action, OperationKind},
-    spec::Sharing,
-};
+use windlass_core::Operation;
+use windlass_core::event::MountPlace;
+use windlass_core::operation::{Action, OperationKind};
+use windlass_core::spec::Sharing;
 
 /// What the check is called.
 pub const NAME: &str = "sharing";
@@ -35,9 +33,11 @@ pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
             return Err(format!("{volume} may be in one pod, and is published to {pod} while {other} has it"));
         }
     }
-    let staged = world.disk.staged().map(|it| (Place::Stage(it.spec.id.clone()), it));
-    let published =
-        world.disk.published().filter_map(|it| Some((Place::Publish(it.volume.clone(), it.pod.clone()), it.record?)));
+    let staged = world.disk.staged().map(|it| (MountPlace::Stage(it.spec.id.clone()), it));
+    let published = world
+        .disk
+        .published()
+        .filter_map(|it| Some((MountPlace::Publish(it.volume.clone(), it.pod.clone()), it.record?)));
     for (place, record) in staged.chain(published) {
         if record.spec.id == *volume && record.label != *label && world.kernel.visible(&place).is_some() {
             let kind = operation.action.kind();
@@ -51,17 +51,15 @@ pub fn check(world: &World, operation: &Operation) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::checks::tests::world_in_which;
-    use windlass_core::{
-        ids::{OperationId, PodUid, Time},
-        operation::Earlier,
-        spec::Access,
-    };
+    use windlass_core::ids::{OperationId, PodUid, Time};
+    use windlass_core::operation::Earlier;
+    use windlass_core::spec::Access;
 
     /// A publish to some other pod of a volume that is published and fits, with the label it has.
     fn second_publish(world: &World, fits: impl Fn(&Operation) -> bool) -> Option<Operation> {
         world.disk.published().find_map(|it| {
             let record = it.record?;
-            world.kernel.visible(&Place::Publish(it.volume.clone(), it.pod.clone()))?;
+            world.kernel.visible(&MountPlace::Publish(it.volume.clone(), it.pod.clone()))?;
             let action = Action::Publish {
                 pod: PodUid::from("somebody-else"),
                 after: Earlier::Nothing,

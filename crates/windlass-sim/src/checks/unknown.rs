@@ -3,11 +3,9 @@
 
 use crate::world::World;
 use std::collections::BTreeMap;
-use windlass_core::{
-    event::Place,
-    ids::{PodUid, VolumeId},
-    snapshot::{Snapshot, StepView, VolumeView},
-};
+use windlass_core::event::MountPlace;
+use windlass_core::ids::{PodUid, VolumeId};
+use windlass_core::snapshot::{Snapshot, StepView, VolumeView};
 
 /// What the check is called.
 pub const NAME: &str = "unknown is a state (I-10)";
@@ -23,8 +21,8 @@ pub fn check(world: &World, snapshot: &Snapshot) -> Result<(), String> {
     let views: BTreeMap<&VolumeId, &VolumeView> = snapshot.volumes.iter().map(|it| (&it.id, it)).collect();
     for place in world.kernel.ours() {
         let known = match place {
-            Place::Stage(volume) => views.get(volume).is_some_and(|it| it.stage != StepView::Absent),
-            Place::Publish(volume, pod) => {
+            MountPlace::Stage(volume) => views.get(volume).is_some_and(|it| it.stage != StepView::Absent),
+            MountPlace::Publish(volume, pod) => {
                 has_mount(views.get(volume).copied(), pod) || is_known_by_name(world, snapshot, volume, pod)
             }
         };

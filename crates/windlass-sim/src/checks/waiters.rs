@@ -1,11 +1,10 @@
 //! Whoever waits for a pod is answered once, at once when what they wait for is true, at the latest when their time is up,
 //! and truthfully.
 
-use crate::{process::Process, world::World};
-use windlass_core::{
-    event::{Goal, Wait},
-    snapshot::{Snapshot, StepView},
-};
+use crate::process::Process;
+use crate::world::World;
+use windlass_core::event::{Goal, Wait};
+use windlass_core::snapshot::{Snapshot, StepView};
 
 /// What the check is called.
 pub const NAME: &str = "waiters";

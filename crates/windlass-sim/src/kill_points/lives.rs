@@ -1,14 +1,10 @@
 //! The lives that are killed everywhere: one driver or none, one volume, one pod or two, and one thing that happens to them.
 
-use crate::{
-    script::{Behavior, Entry, LocalTrouble, Script, Start, Stimulus},
-    setting::{GIBIBYTE, Medium, PodPlan, Setting, SourcePlan, UsePlan, VolumePlan},
-};
+use crate::script::{Behavior, Entry, LocalTrouble, Script, Start, Stimulus};
+use crate::setting::{GIBIBYTE, Medium, PodPlan, Setting, SourcePlan, UsePlan, VolumePlan};
 use std::time::Duration;
-use windlass_core::{
-    ids::{OuterName, PluginName, PodUid, Time},
-    spec::{Access, Attach, Capabilities, Concurrency, Identity, Mode, Refresh, Sharing},
-};
+use windlass_core::ids::{OuterName, PluginName, PodUid, Time};
+use windlass_core::spec::{Access, Attach, Capabilities, Concurrency, Identity, Mode, Refresh, Sharing};
 
 /// A small whole life.
 #[derive(Clone, Debug)]

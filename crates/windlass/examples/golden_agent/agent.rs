@@ -1,31 +1,22 @@
 //! Does what it is told to.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    error::Error,
-    path::{Path, PathBuf},
-    time::{Duration, SystemTime},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use tokio::{runtime, time};
-use windlass::{
-    Node,
-    node::{self, StartError},
-    source::{Containers, Source},
-    token,
-};
-use windlass_core::{
-    ids::PodUid,
-    reason::{Reason, WaitsOn},
-    snapshot::Snapshot,
-    spec::Mode,
-};
+use windlass::node::{self, StartError};
+use windlass::source::{Containers, Source};
+use windlass::{Node, token};
+use windlass_core::ids::PodUid;
+use windlass_core::reason::{Reason, WaitsOn};
+use windlass_core::snapshot::Snapshot;
+use windlass_core::spec::Mode;
 
-use crate::{
-    inspect::Events,
-    manifests::Manifests,
-    protocol::{self, Answer, Command},
-};
+use crate::inspect::Events;
+use crate::manifests::Manifests;
+use crate::protocol::{self, Answer, Command};
 
 /// A volume that failed this often in a row is not expected to come up any more.
 const TRIES: u32 = 3;

@@ -1,19 +1,21 @@
 //! What only the cases of CSI drivers ask for (`tests/golden-csi/README.md`).
 
-use std::{
-    collections::BTreeMap,
-    error::Error,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time;
-use windlass::{inner::Registered, manifest::Object, node::Change};
+use windlass::inner::Registered;
+use windlass::manifest::Object;
+use windlass::node::Change;
 
-use crate::{agent::Agent, manifests::Manifests, tree};
+use crate::agent::Agent;
+use crate::manifests::Manifests;
+use crate::tree;
 
 /// How long it takes at most to tidy up after a driver.
 const SOON: Duration = Duration::from_millis(300);

@@ -1,10 +1,8 @@
 //! A directory of manifests.
 
-use std::{
-    collections::BTreeMap,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use k8s_openapi::api::core::v1 as api;
 use windlass::manifest::{self, Document, Object, Reference};

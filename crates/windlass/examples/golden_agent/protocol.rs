@@ -1,6 +1,8 @@
 //! What is asked and what is answered: one JSON object per line.
 
-use std::{fmt::Display, path::PathBuf, time::Duration};
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,9 @@
 //! What lies below a directory, as the cases store it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs, io,
-    os::unix::fs::{FileTypeExt, MetadataExt},
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use ring::digest::{SHA256, digest};
 use serde::Serialize;

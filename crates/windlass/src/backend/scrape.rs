@@ -4,19 +4,15 @@
 //! (E-512), and serves what the last round found. Where nobody scrapes nobody is asked, and a volume that hangs holds up no
 //! scrape (I-6).
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::statistics;
-use crate::{
-    Node,
-    metrics::{Claims, Metrics},
-    node::Ended,
-};
+use crate::Node;
+use crate::metrics::{Claims, Metrics};
+use crate::node::Ended;
 
 /// How long a volume may take to answer; one that is later is left out of the round.
 const PATIENCE: Duration = Duration::from_secs(30);

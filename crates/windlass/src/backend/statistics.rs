@@ -1,6 +1,7 @@
 //! How full volumes are, as far as they answer in time.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
@@ -29,7 +30,8 @@ pub(super) async fn answers<Name: Ord>(
 
 #[cfg(test)]
 mod tests {
-    use std::{future::ready, pin::Pin};
+    use std::future::ready;
+    use std::pin::Pin;
 
     use super::*;
     use crate::plugin::Statistics;

@@ -11,6 +11,8 @@ use crate::objects::Reference;
 pub(super) enum Alarm {
     /// Read the disk again.
     ReadDisk,
+    /// Look whether something waits for a step of an errand that is slow.
+    Errands,
     /// Look at operations that were given out a while ago.
     Review,
     /// The content of a volume is to be renewed though nothing changed.

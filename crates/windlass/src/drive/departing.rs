@@ -3,20 +3,16 @@
 //! The engine is done with a pod once no volume of it is mounted any more. Its directory goes after that, on a worker, and
 //! volumes that it shared with nobody are unstaged, detached and perhaps deleted: whoever waits is told when that is true.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    mem,
-    sync::{Arc, PoisonError},
-};
+use std::collections::{BTreeSet, HashMap};
+use std::mem;
+use std::sync::{Arc, PoisonError};
 
 use tokio::sync::oneshot;
 use windlass_core::ids::{PodUid, VolumeId};
 
 use super::Drive;
-use crate::{
-    executor::Executor,
-    node::{Change, WaitError as Unmet},
-};
+use crate::executor::Executor;
+use crate::node::{Change, WaitError as Unmet};
 
 /// Whoever waits for a pod to go.
 pub(crate) type Waiter = oneshot::Sender<Result<(), Unmet>>;
@@ -40,7 +36,7 @@ pub(super) struct Departing {
 #[derive(Default)]
 pub(super) struct Departures {
     pods: HashMap<PodUid, Departing>,
-    /// The same by what they are called, as far as that is known.
+    /// Those pods by their names, as far as these are known.
     named: HashMap<Arc<str>, BTreeSet<PodUid>>,
     volumes: HashMap<VolumeId, BTreeSet<PodUid>>,
     /// What pods are called that were removed and are not gone.
@@ -57,14 +53,15 @@ impl Departures {
 
     /// How many pods are gone of which something is left, and how many of them for good, as far as can be told.
     pub(super) fn counts(&self) -> (usize, usize) {
-        (self.pods.len() + self.leftovers.len(), self.leftovers.len())
+        let others = self.leftovers.iter().filter(|it| !self.pods.contains_key(*it)).count();
+        (self.pods.len() + others, self.leftovers.len())
     }
 
     pub(super) fn get(&self, pod: &PodUid) -> Option<&Departing> {
         self.pods.get(pod)
     }
 
-    /// Those of [`Departures::uids`] that have this name.
+    /// The pods of [`Departures::uids`] that have this name.
     pub(super) fn named(&self, name: &str) -> impl Iterator<Item = &PodUid> {
         self.named.get(name).into_iter().flatten()
     }
@@ -111,6 +108,7 @@ impl Drive {
     /// A pod is here, again or for the first time.
     pub(super) fn is_back(&mut self, pod: &PodUid) {
         self.holdings.departures.names.remove(pod);
+        self.holdings.departures.leftovers.remove(pod);
     }
 
     /// The engine is done with a pod.
@@ -182,7 +180,7 @@ impl Drive {
     /// Forgets a pod of which nothing is left, and tells whoever waits for that.
     fn depart(&mut self, pod: &PodUid) {
         let is_over = |it: &Departing| !it.has_directory && it.volumes.is_empty();
-        // One of its volumes may be gone from this node before another is unmounted.
+        // A volume of the pod may be gone from this node before another one is unmounted.
         if !self.holdings.departures.pods.get(pod).is_some_and(is_over) || self.engine.view_pod(pod).is_some() {
             return;
         }
@@ -206,5 +204,20 @@ impl Drive {
             Some(departing) => departing.released.push(waiter),
             None => _ = waiter.send(Ok(())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_whose_directory_stays_and_whose_volume_is_left_counts_once() {
+        let (both, directory) = (PodUid::from("both"), PodUid::from("directory"));
+        let mut departures = Departures::default();
+        departures.entry(&both).volumes.insert("disk".into());
+        departures.entry(&"volume".into()).volumes.insert("disk".into());
+        departures.leftovers.extend([both, directory]);
+        assert_eq!(departures.counts(), (3, 2));
     }
 }

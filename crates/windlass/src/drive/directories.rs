@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use windlass_core::{
-    event::Place,
-    ids::{PodUid, VolumeId},
-};
+use windlass_core::event::MountPlace;
+use windlass_core::ids::{PodUid, VolumeId};
 
-use super::{Drive, Message, outside::Owed};
-use crate::{executor::Executor, node::Change, plugin::Failure};
+use super::outside::Owed;
+use super::{Drive, Message};
+use crate::executor::Executor;
+use crate::node::Change;
+use crate::plugin::Failure;
 
 impl Drive {
     /// Removes the directory of a pod, if the pod has gone.
@@ -20,7 +21,7 @@ impl Drive {
     /// Makes the directory of a pod that was told, unless one of its volumes is being made, which makes it first.
     pub(super) fn make_directory(&mut self, pod: PodUid) {
         let Some(given) = self.wishes.pods.get(&pod).filter(|_| !self.holdings.whole.remove(&pod)) else { return };
-        let is_busy = |it: &VolumeId| self.operations.busy.contains_key(&Place::Publish(it.clone(), pod.clone()));
+        let is_busy = |it: &VolumeId| self.operations.busy.contains_key(&MountPlace::Publish(it.clone(), pod.clone()));
         if !given.volumes().any(is_busy) {
             let _ = self.begin_chore(pod, Executor::make_pod);
         }

@@ -2,23 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::{
-    Event,
-    event::Place,
-    ids::{DriverName, PodUid, VolumeId},
-    reason::WaitsOn,
-    spec::Mode,
-};
+use windlass_core::Event;
+use windlass_core::event::MountPlace;
+use windlass_core::ids::{DriverName, PodUid, VolumeId};
+use windlass_core::reason::WaitsOn;
+use windlass_core::spec::Mode;
 use windlass_csi::NodeCapabilities;
 
 use super::Drive;
-use crate::{
-    catalogue::{self, HeldUpBy},
-    csi::News,
-    executor,
-    node::Change,
-    objects::{ObjectKind, Reference},
-};
+use crate::catalogue::{self, HeldUpBy};
+use crate::csi::News;
+use crate::executor;
+use crate::node::Change;
+use crate::objects::{ObjectKind, Reference};
 
 impl Drive {
     /// A driver came, came again or went.
@@ -52,8 +48,10 @@ impl Drive {
 
     /// What a driver can do decides how its volumes are made.
     fn driver_said(&mut self, name: &str, can: NodeCapabilities, topology: BTreeMap<String, String>) {
-        let (driver, said) =
-            (DriverName::from(name), catalogue::Driver { stage: can.stage_unstage, expand: can.expand, topology });
+        let (driver, said) = (
+            DriverName::from(name),
+            catalogue::RegisteredDriver { stage: can.stage_unstage, expand: can.expand, topology },
+        );
         if self.wishes.drivers.get(&driver) != Some(&said) {
             self.wishes.drivers.insert(driver, said);
             self.apply_users_of(name);
@@ -99,7 +97,7 @@ impl Drive {
         let Some(given) = self.wishes.pods.get(uid) else { return };
         let of_drivers = given.details.iter().filter(|it| it.volume_type.held_up_by == HeldUpBy::Driver);
         let published =
-            of_drivers.filter(|it| self.holdings.held.contains(&Place::Publish(it.volume.clone(), uid.clone())));
+            of_drivers.filter(|it| self.holdings.held.contains(&MountPlace::Publish(it.volume.clone(), uid.clone())));
         for volume in published.map(|it| it.volume.clone()).collect::<Vec<_>>() {
             self.holdings.renewals.raise_epoch(uid, &volume);
         }

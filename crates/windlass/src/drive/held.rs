@@ -1,29 +1,28 @@
 //! What is made, by where it is wanted and by its path. Of a path there is one copy, for there are many.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    ops::Bound,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::SystemTime,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
 
-use windlass_core::{event::Place, operation::Proof};
+use windlass_core::event::MountPlace;
+use windlass_core::operation::Proof;
 
-use crate::plugin::{Made, What};
+use crate::plugin::{Made, VolumeForm};
 
 #[derive(Default)]
 pub(super) struct Held {
-    entries: HashMap<Place, Box<Entry>>,
+    entries: HashMap<MountPlace, Box<Entry>>,
     /// The places whose paths must not be mounted over, or are mounts themselves. In order, so that all below a path lie
     /// together.
-    watched: BTreeMap<Arc<Path>, Place>,
+    watched: BTreeMap<Arc<Path>, MountPlace>,
 }
 
 /// As [`Made`].
 struct Entry {
     proof: Proof,
-    what: HeldAs,
+    form: HeldAs,
     path: Arc<Path>,
     refresh_at: Option<SystemTime>,
     lost_at: Option<SystemTime>,
@@ -37,38 +36,38 @@ enum HeldAs {
 }
 
 impl Held {
-    pub(super) fn contains(&self, place: &Place) -> bool {
+    pub(super) fn contains(&self, place: &MountPlace) -> bool {
         self.entries.contains_key(place)
     }
 
-    pub(super) fn get(&self, place: &Place) -> Option<Made> {
-        let Entry { proof, what, path, refresh_at, lost_at } = &**self.entries.get(place)?;
-        let what = match what {
-            HeldAs::Mount(path) => What::Mount(path.to_path_buf()),
-            HeldAs::Directory => What::Directory,
-            HeldAs::Host => What::Host,
+    pub(super) fn get(&self, place: &MountPlace) -> Option<Made> {
+        let Entry { proof, form, path, refresh_at, lost_at } = &**self.entries.get(place)?;
+        let form = match form {
+            HeldAs::Mount(path) => VolumeForm::Mount(path.to_path_buf()),
+            HeldAs::Directory => VolumeForm::Directory,
+            HeldAs::Host => VolumeForm::Host,
         };
-        Some(Made { proof: *proof, what, path: path.to_path_buf(), refresh_at: *refresh_at, lost_at: *lost_at })
+        Some(Made { proof: *proof, form, path: path.to_path_buf(), refresh_at: *refresh_at, lost_at: *lost_at })
     }
 
-    pub(super) fn proof(&self, place: &Place) -> Option<Proof> {
+    pub(super) fn proof(&self, place: &MountPlace) -> Option<Proof> {
         self.entries.get(place).map(|it| it.proof)
     }
 
     /// The path that a container is given.
-    pub(super) fn path(&self, place: &Place) -> Option<&Path> {
+    pub(super) fn path(&self, place: &MountPlace) -> Option<&Path> {
         self.entries.get(place).map(|it| &*it.path)
     }
 
     /// When what was in it was found to be lost.
-    pub(super) fn lost_at(&self, place: &Place) -> Option<SystemTime> {
+    pub(super) fn lost_at(&self, place: &MountPlace) -> Option<SystemTime> {
         self.entries.get(place).and_then(|it| it.lost_at)
     }
 
     /// Where a mount would be that changes what was made there, and whether what was made is no mount itself.
-    pub(super) fn watched(&self, place: &Place) -> Option<(&Path, bool)> {
+    pub(super) fn watched(&self, place: &MountPlace) -> Option<(&Path, bool)> {
         let entry = self.entries.get(place)?;
-        match &entry.what {
+        match &entry.form {
             HeldAs::Mount(path) => Some((path, false)),
             HeldAs::Directory => Some((&entry.path, true)),
             HeldAs::Host => None,
@@ -76,30 +75,30 @@ impl Held {
     }
 
     /// The places that a mount at this path is about: the one at the path, and all that it covers.
-    pub(super) fn at_or_below<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a Place> {
+    pub(super) fn at_or_below<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a MountPlace> {
         let from = self.watched.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
         from.take_while(move |(it, _)| it.starts_with(path)).map(|(_, place)| place)
     }
 
-    pub(super) fn insert(&mut self, place: Place, made: &Made) {
+    pub(super) fn insert(&mut self, place: MountPlace, made: &Made) {
         self.remove(&place);
         let path: Arc<Path> = made.path.as_path().into();
-        let what = match &made.what {
-            What::Mount(mount) if *mount == made.path => HeldAs::Mount(path.clone()),
-            What::Mount(mount) => HeldAs::Mount(mount.as_path().into()),
-            What::Directory => HeldAs::Directory,
-            What::Host => HeldAs::Host,
+        let form = match &made.form {
+            VolumeForm::Mount(mount) if *mount == made.path => HeldAs::Mount(path.clone()),
+            VolumeForm::Mount(mount) => HeldAs::Mount(mount.as_path().into()),
+            VolumeForm::Directory => HeldAs::Directory,
+            VolumeForm::Host => HeldAs::Host,
         };
-        match &what {
+        match &form {
             HeldAs::Mount(path) => _ = self.watched.insert(path.clone(), place.clone()),
             HeldAs::Directory => _ = self.watched.insert(path.clone(), place.clone()),
             HeldAs::Host => {}
         }
         let Made { proof, refresh_at, lost_at, .. } = *made;
-        self.entries.insert(place, Box::new(Entry { proof, what, path, refresh_at, lost_at }));
+        self.entries.insert(place, Box::new(Entry { proof, form, path, refresh_at, lost_at }));
     }
 
-    pub(super) fn remove(&mut self, place: &Place) {
+    pub(super) fn remove(&mut self, place: &MountPlace) {
         // Another may have the same path by now.
         let watched = self.watched(place).map(|(path, _)| PathBuf::from(path));
         if let Some(path) = watched.filter(|it| self.watched.get(it.as_path()) == Some(place)) {
@@ -113,24 +112,24 @@ impl Held {
 mod tests {
     use super::*;
 
-    fn place(volume: &str) -> Place {
-        Place::Publish(volume.into(), "pod".into())
+    fn place(volume: &str) -> MountPlace {
+        MountPlace::Publish(volume.into(), "pod".into())
     }
 
-    fn made(what: What, path: &str) -> Made {
+    fn made(form: VolumeForm, path: &str) -> Made {
         let proof = Proof { mount_id: 1, device: 2, root: 3, kind: 4 };
         let at = Some(SystemTime::UNIX_EPOCH);
-        Made { proof, what, path: path.into(), refresh_at: at, lost_at: at }
+        Made { proof, form, path: path.into(), refresh_at: at, lost_at: at }
     }
 
     #[test]
     fn what_is_held_comes_back_as_it_was() {
         let mut held = Held::default();
         for (volume, made) in [
-            ("a", made(What::Mount("/a".into()), "/a")),
-            ("b", made(What::Mount("/b".into()), "/b/mount")),
-            ("c", made(What::Directory, "/c")),
-            ("d", made(What::Host, "/d")),
+            ("a", made(VolumeForm::Mount("/a".into()), "/a")),
+            ("b", made(VolumeForm::Mount("/b".into()), "/b/mount")),
+            ("c", made(VolumeForm::Directory, "/c")),
+            ("d", made(VolumeForm::Host, "/d")),
         ] {
             held.insert(place(volume), &made);
             assert_eq!(held.get(&place(volume)), Some(made));
@@ -144,12 +143,12 @@ mod tests {
     #[test]
     fn a_path_is_that_of_whoever_had_it_last_until_it_is_gone() {
         let mut held = Held::default();
-        held.insert(place("a"), &made(What::Directory, "/x"));
-        held.insert(place("b"), &made(What::Directory, "/x"));
+        held.insert(place("a"), &made(VolumeForm::Directory, "/x"));
+        held.insert(place("b"), &made(VolumeForm::Directory, "/x"));
         held.remove(&place("a"));
         let at = |held: &Held, path: &str| held.at_or_below(Path::new(path)).cloned().collect::<Vec<_>>();
         assert_eq!(at(&held, "/x"), [place("b")]);
-        held.insert(place("b"), &made(What::Directory, "/y"));
+        held.insert(place("b"), &made(VolumeForm::Directory, "/y"));
         assert_eq!((at(&held, "/x"), at(&held, "/y")), (vec![], vec![place("b")]));
         held.remove(&place("b"));
         assert!(held.entries.is_empty() && held.watched.is_empty());
@@ -159,7 +158,7 @@ mod tests {
     fn a_mount_is_about_what_it_covers_and_not_about_what_has_a_longer_name() {
         let mut held = Held::default();
         for path in ["/r/pods/1/a", "/r/pods/1/b", "/r/pods-2/a", "/r/pods.old/a", "/r/plugins/a"] {
-            held.insert(place(path), &made(What::Directory, path));
+            held.insert(place(path), &made(VolumeForm::Directory, path));
         }
         let below = |path: &str| held.at_or_below(Path::new(path)).cloned().collect::<Vec<_>>();
         assert_eq!(below("/r/pods"), [place("/r/pods/1/a"), place("/r/pods/1/b")]);

@@ -5,9 +5,11 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 use windlass_core::ids::{PodUid, Time, VolumeId};
 
-use super::{departing::Departures, held::Held};
+use super::departing::Departures;
+use super::held::Held;
 
 /// What this node has.
+#[derive(Default)]
 pub(super) struct Holdings {
     pub(super) held: Held,
     pub(super) renewals: Renewals,
@@ -24,15 +26,7 @@ pub(super) struct Holdings {
 
 impl Holdings {
     pub(super) fn new(keep_directories: bool) -> Self {
-        Self {
-            held: Held::default(),
-            renewals: Renewals::default(),
-            departures: Departures::default(),
-            whole: HashSet::new(),
-            born: HashMap::new(),
-            covered: false,
-            keep_directories,
-        }
+        Self { keep_directories, ..Self::default() }
     }
 }
 
@@ -63,23 +57,23 @@ impl Renewals {
         renewal.epoch = renewal.epoch.wrapping_add(1).max(1);
     }
 
-    /// The same because its time has come.
+    /// The time has come to make content anew.
     pub(super) fn is_due(&mut self, pod: &PodUid, volume: &VolumeId) {
         self.raise_epoch(pod, volume);
         self.entry(pod, volume).at = None;
     }
 
-    /// An earlier life renewed it so often.
+    /// An earlier life of this node renewed the content so often.
     pub(super) fn set_epoch(&mut self, pod: &PodUid, volume: &VolumeId, epoch: u64) {
         self.entry(pod, volume).epoch = epoch;
     }
 
-    /// It is to be renewed then. Answers when it was to be before.
+    /// Content is to be renewed at this moment. Answers when it was to be renewed before.
     pub(super) fn set_at(&mut self, pod: &PodUid, volume: &VolumeId, at: Time) -> Option<Time> {
         self.entry(pod, volume).at.replace(at)
     }
 
-    /// It is not here any more. Answers when it was to be renewed.
+    /// The volume is not here any more. Answers when its content was to be renewed.
     pub(super) fn remove(&mut self, pod: &PodUid, volume: &VolumeId) -> Option<Time> {
         self.0.remove(&(pod.clone(), volume.clone()))?.at
     }

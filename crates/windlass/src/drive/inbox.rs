@@ -1,9 +1,7 @@
 //! What the drive is told, in order.
 
-use std::{
-    sync::mpsc::{Receiver, RecvTimeoutError},
-    time::{Duration, Instant},
-};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use super::Message;
 

@@ -8,22 +8,16 @@
 //! An operation that waits for a driver has no thread, so how many of a driver are under way at a time is counted apart from
 //! threads: as many as it is said to stand.
 
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    num::NonZeroUsize,
-};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::num::NonZeroUsize;
 
-use windlass_core::{
-    ids::{DriverName, OperationId},
-    operation::{Operation, OperationKind},
-};
+use windlass_core::ids::{DriverName, OperationId};
+use windlass_core::operation::{Operation, OperationKind};
 use windlass_linux::workers::{Job, Lane};
 
-use crate::{
-    catalogue::{HeldUpBy, VolumeType, driver_of},
-    csi::DriverSettings,
-    view::Operations,
-};
+use crate::catalogue::{HeldUpBy, VolumeType, driver_of};
+use crate::csi::DriverSettings;
+use crate::view::Operations;
 
 /// Operations of one driver at a time. They have no thread while they wait for the driver, so this is what drivers are
 /// to be spared, and what a kubelet does not spare them at all.
@@ -39,11 +33,13 @@ pub(super) struct Beginning {
 pub(super) struct Lanes {
     make: Lane,
     take_away: Lane,
+    /// What is left of errands that met something slow.
+    pub(super) taken_over: Lane,
     /// The directories of pods.
     pub(super) pods: Lane,
     /// What was there at start.
     pub(super) start: Lane,
-    /// Those of drivers.
+    /// The lanes of drivers.
     drivers: HashMap<DriverName, DriverLane>,
     /// How many operations each lane was given, and how many of them have begun.
     tickets: HashMap<Lane, Tickets>,
@@ -73,6 +69,7 @@ impl Lanes {
         Self {
             make: Lane::narrow("make files", processors),
             take_away: Lane::from("take files away"),
+            taken_over: Lane::narrow("take over", processors),
             pods: Lane::narrow("pods", processors),
             start: Lane::from("start"),
             drivers: HashMap::new(),
@@ -93,6 +90,11 @@ impl Lanes {
             },
             Some(HeldUpBy::Anything | HeldUpBy::Driver) | None => Lane::from(spec.plugin.as_str()),
         }
+    }
+
+    /// Whether nothing holds up the operations of a lane but the file system of the root.
+    pub(super) fn is_of_root(&self, lane: &Lane) -> bool {
+        *lane == self.make || *lane == self.take_away
     }
 
     /// A driver that hangs holds up its own volumes alone.

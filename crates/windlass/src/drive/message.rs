@@ -1,27 +1,28 @@
 //! Everything that wakes the drive. What is not here, it does not hear of.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
-use windlass_core::{
-    event::{Goal, Place},
-    ids::{OperationId, PodUid, SourceName, WaiterId},
-    operation::Proof,
-};
-use windlass_linux::{process::Process, table};
+use windlass_core::event::{Goal, MountPlace};
+use windlass_core::ids::{OperationId, PodUid, SourceName, WaiterId};
+use windlass_core::operation::Proof;
+use windlass_linux::process::Process;
+use windlass_linux::table;
 
-use super::{Drive, departing::Waiter, provision::Worked};
-use crate::{
-    csi::News,
-    executor::Ended,
-    memory::Object,
-    node::{ClaimRefusal, DeleteError, Deleted, Loss},
-    objects::Reference,
-    plugin::Failure,
-    reconstruct::Remains,
-    source::Said,
-    view::Retried,
-};
+use super::Drive;
+use super::departing::Waiter;
+use super::provision::Worked;
+use crate::csi::News;
+use crate::executor::Ended;
+use crate::memory::Object;
+use crate::node::{ClaimRefusal, DeleteError, Deleted, Loss};
+use crate::objects::Reference;
+use crate::plugin::Failure;
+use crate::reconstruct::Remains;
+use crate::source::Said;
+use crate::view::Retried;
 
 /// A fact for the drive, something that somebody wants of it, or a question.
 pub(crate) enum Message {
@@ -42,7 +43,7 @@ pub(crate) enum Message {
     /// The mount table cannot be read: what is held may not be what it was.
     MountsUnreadable(String),
     /// A volume was looked at before it was handed out, and is not what it should be.
-    MountSeen { place: Place, expected: Proof, proof: Option<Proof> },
+    MountSeen { place: MountPlace, expected: Proof, proof: Option<Proof> },
     /// What was on disk at the start, or why it cannot be read.
     DiskRead(Result<Box<Remains>, Failure>),
     /// Nothing is left of a process of before.
@@ -56,8 +57,12 @@ pub(crate) enum Message {
 
     /// Operations have begun of which the engine was told that they wait.
     OperationsBegan,
+    /// An errand has begun, or was taken over, while nothing else was to be looked at.
+    ErrandBegan,
     /// An operation came to its end.
     OperationEnded(OperationId, Ended),
+    /// Operations of an errand came to their ends.
+    OperationsEnded(Vec<(OperationId, Ended)>),
     /// The directory of a pod was made or removed, or could not be.
     DirectoryDone(PodUid, Result<(), Failure>),
     /// What was to be done about the volume of a claim was done, or failed.
@@ -65,13 +70,15 @@ pub(crate) enum Message {
 
     /// Somebody waits for a pod.
     WaitBegan { waiter: WaiterId, pod: PodUid, goal: Goal, within: Option<Duration>, answer: Waiter },
-    /// That somebody does not wait any more.
+    /// Whoever began this wait does not wait any more.
     WaitCancelled(WaiterId),
     /// Somebody waits until nothing is left of the volumes of a pod that is gone.
     ReleaseAwaited(PodUid, Waiter),
 
     /// What failed is to be tried at once: of a pod's volume, of a pod, or everything.
     Retry { pod: Option<PodUid>, volume: Option<String>, answer: oneshot::Sender<Vec<Retried>> },
+    /// What failed for a claim is to be tried at once.
+    RetryClaim(Reference, oneshot::Sender<Option<Retried>>),
     /// Volumes of a pod are to be published again whose drivers ask for that.
     Republish(PodUid),
     /// The directory of a pod that has gone is to be removed.
@@ -126,13 +133,16 @@ impl Message {
             Self::StateRenewed(_) => "state renewed",
             Self::InUseReported(_) => "in use reported",
             Self::OperationsBegan => "operations began",
+            Self::ErrandBegan => "errand began",
             Self::OperationEnded(..) => "operation ended",
+            Self::OperationsEnded(_) => "operations ended",
             Self::DirectoryDone(..) => "directory done",
             Self::ClaimWorked(..) => "claim worked",
             Self::WaitBegan { .. } => "wait began",
             Self::WaitCancelled(_) => "wait cancelled",
             Self::ReleaseAwaited(..) => "release awaited",
             Self::Retry { .. } => "retry",
+            Self::RetryClaim(..) => "retry claim",
             Self::Republish(_) => "republish",
             Self::RemoveDirectory(_) => "remove directory",
             Self::DeletePod(..) => "delete pod",
@@ -163,10 +173,15 @@ impl fmt::Debug for Message {
             },
             Self::ObjectGiven(object) => write!(f, " {}", object.reference()),
             Self::ObjectGone(it) | Self::ObjectUnavailable { reference: it, .. } => write!(f, " {it}"),
-            Self::ClaimWorked(claim, _) | Self::DeleteClaim(claim, _) => write!(f, " {claim}"),
+            Self::ClaimWorked(claim, _) | Self::DeleteClaim(claim, _) | Self::RetryClaim(claim, _) => {
+                write!(f, " {claim}")
+            }
             Self::Driver(news) => write!(f, " {news:?}"),
             Self::MountSeen { place, .. } => write!(f, " {place:?}"),
             Self::OperationEnded(id, ended) => write!(f, " {id:?}: {:?}", ended.outcome),
+            Self::OperationsEnded(ended) => {
+                ended.iter().try_for_each(|(id, ended)| write!(f, " {id:?}: {:?}", ended.outcome))
+            }
             Self::DirectoryDone(pod, _)
             | Self::WaitBegan { pod, .. }
             | Self::ReleaseAwaited(pod, _)
@@ -183,6 +198,7 @@ impl fmt::Debug for Message {
             | Self::ProcessEnded(_)
             | Self::InUseReported(_)
             | Self::OperationsBegan
+            | Self::ErrandBegan
             | Self::WaitCancelled(_)
             | Self::Retry { .. }
             | Self::Question(_)

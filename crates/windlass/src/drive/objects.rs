@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use windlass_core::{Event, ids::PodUid};
+use windlass_core::Event;
+use windlass_core::ids::PodUid;
 
-use super::{Drive, provision::names};
-use crate::{
-    memory::Object,
-    objects::{Lookup, ObjectKind, Reference},
-};
+use super::Drive;
+use super::provision::names;
+use crate::memory::Object;
+use crate::objects::{Lookup, ObjectKind, Reference};
 
 impl Drive {
     pub(super) fn object_given(&mut self, object: Object) {

@@ -1,40 +1,30 @@
 //! Operations on their way, what they made, and what the mount table says of it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
-    time::{Duration, Instant, SystemTime},
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
-use windlass_core::{
-    Event, Operation,
-    event::Place,
-    ids::{DriverName, OperationId, PluginName, PodUid},
-    operation::{Action, Cause, Done, Earlier, OperationKind, Outcome, Proof, Trouble},
-    spec::Mode,
-};
-use windlass_linux::{
-    table::{self, MountId},
-    workers::Lane,
-};
+use windlass_core::event::MountPlace;
+use windlass_core::ids::{DriverName, OperationId, PluginName};
+use windlass_core::operation::{Action, Cause, Done, Earlier, OperationKind, Outcome, Proof, Trouble};
+use windlass_core::spec::Mode;
+use windlass_core::{Event, Operation};
+use windlass_linux::table::{self, MountId};
+use windlass_linux::workers::Lane;
 
-use super::{
-    Drive, Message,
-    alarms::Alarm,
-    lanes::{Beginning, Lanes},
-    outside::Owed,
-    turns::{Turn, Turns},
-};
-use crate::{
-    catalogue,
-    csi::DriverSettings,
-    executor::{Ended, Job, Together},
-    node::Change,
-    observe::{Ending, Observed, OperationReport},
-    plugin::{self, Made, Want},
-    task,
-    under_way::UnderWay,
-};
+use super::alarms::Alarm;
+use super::errands::Errands;
+use super::lanes::{Beginning, Lanes};
+use super::outside::Owed;
+use super::turns::{Turn, Turns};
+use super::{Drive, Message};
+use crate::csi::DriverSettings;
+use crate::executor::{Ended, Job};
+use crate::node::Change;
+use crate::observe::{Ending, Observed, OperationReport};
+use crate::plugin::{self, Made, Want};
+use crate::under_way::UnderWay;
+use crate::{catalogue, task};
 
 /// So many operations have their pods open before their turn comes.
 const OPEN_MAX: usize = 2048;
@@ -46,21 +36,20 @@ const ROOM: usize = 64;
 pub(super) struct Operations {
     pub(super) running: HashMap<OperationId, Running>,
     /// Where they are at work.
-    pub(super) busy: HashMap<Place, OperationId>,
+    pub(super) busy: HashMap<MountPlace, OperationId>,
     pub(super) turns: Turns,
     pub(super) lanes: Lanes,
     /// Where a mount stands that was there when an operation had failed: if it goes, that is tried again.
-    obstacles: HashMap<MountId, Place>,
+    obstacles: HashMap<MountId, MountPlace>,
     pub(super) under_way: Arc<UnderWay>,
-    /// The pod whose operation was given out last, while more of it may follow.
-    pub(super) together: Option<(PodUid, Together)>,
+    pub(super) errands: Errands,
     /// How many pods' directories are being made or removed, and how many claims are being worked for.
     pub(super) chores: usize,
 }
 
 /// An operation that has not ended.
 pub(super) struct Running {
-    pub(super) place: Place,
+    pub(super) place: MountPlace,
     kind: OperationKind,
     plugin: PluginName,
     mode: Mode,
@@ -84,7 +73,7 @@ impl Operations {
             lanes: Lanes::new(drivers),
             obstacles: HashMap::new(),
             under_way,
-            together: None,
+            errands: Errands::default(),
             chores: 0,
         }
     }
@@ -92,18 +81,6 @@ impl Operations {
     /// Whether nothing is under way.
     pub(super) fn are_over(&self) -> bool {
         self.running.is_empty() && self.chores == 0
-    }
-
-    /// What operations of one pod that are given out together share.
-    fn together(&mut self, pod: Option<&PodUid>) -> Together {
-        match (&self.together, pod) {
-            (Some((last, together)), Some(pod)) if last == pod => together.clone(),
-            (_, pod) => {
-                let together = Together::default();
-                self.together = pod.map(|it| (it.clone(), together.clone()));
-                together
-            }
-        }
     }
 }
 
@@ -133,7 +110,7 @@ impl Drive {
             OperationKind::Unpublish => self.holdings.held.get(&place),
             _ => None,
         };
-        let together = self.operations.together(operation.action.pod());
+        let together = self.together(operation.action.pod());
         let epoch = pod.map_or(0, |it| self.holdings.renewals.epoch(&it, &volume));
         let is_first = matches!(
             &operation.action,
@@ -164,7 +141,9 @@ impl Drive {
         self.operations.busy.insert(place, id);
         let (executor, inbox, begun) =
             (self.outside.executor.clone(), self.outside.inbox(), self.operations.turns.begun.clone());
-        let answer = self.outside.owe(Owed::Operation(id));
+        let goes_together = operation.action.pod().is_some() && self.operations.lanes.is_of_root(&lane);
+        let errand = goes_together.then(|| self.errand(&lane));
+        let answer = self.outside.owe_as_part_of(errand.as_ref(), Owed::Operation(id));
         let job = task::begins(&self.outside.workers, &lane, move || {
             begun.note(id, &inbox);
             Box::pin(async move {
@@ -177,6 +156,9 @@ impl Drive {
         });
         self.look_again_at(id);
         let Some(beginning) = self.hold_back(Beginning { id, lane, job }) else { return };
+        if let Some(errand) = errand {
+            return errand.add(id, beginning.job);
+        }
         if let Some(beginning) = self.operations.lanes.enter(driver.as_ref(), beginning) {
             self.give_out(beginning);
         }
@@ -192,7 +174,7 @@ impl Drive {
     }
 
     pub(super) fn operation_ended(&mut self, id: OperationId, ended: Ended) {
-        // One that was quick has begun since the last look.
+        // An operation that was quick has begun, and ended, since the list of begun ones was last read.
         self.take_begun();
         let Some(running) = self.operations.running.remove(&id) else { return };
         self.turn_is_over(id, &running);
@@ -209,6 +191,7 @@ impl Drive {
             // What many at once took is not kept for ever.
             self.operations.running.shrink_to(ROOM);
             self.operations.busy.shrink_to(ROOM);
+            self.errands_are_over();
         }
         match (&ended.outcome, &ended.made) {
             (Outcome::Done(_), Some(made)) => self.hold(place.clone(), made),
@@ -217,9 +200,9 @@ impl Drive {
         }
         let is_gone = matches!(ended.outcome, Outcome::Done(Done::Gone));
         self.tell(Event::OperationEnded { id, outcome: ended.outcome });
-        let (Place::Stage(volume) | Place::Publish(volume, _)) = &place;
+        let (MountPlace::Stage(volume) | MountPlace::Publish(volume, _)) = &place;
         self.volumes_were_let_go([volume]);
-        if let (Place::Publish(volume, pod), true) = (&place, is_gone) {
+        if let (MountPlace::Publish(volume, pod), true) = (&place, is_gone) {
             self.volume_outlives_pod(volume, pod);
             // What it had may have kept another from being made for its claim.
             if let Some(pod) = self.pod(pod) {
@@ -227,7 +210,7 @@ impl Drive {
             }
         }
         self.look_after(volume);
-        if let Place::Publish(_, pod) = &place
+        if let MountPlace::Publish(_, pod) = &place
             && let Some(given) = self.wishes.pods.get(pod)
         {
             given.pod.rest();
@@ -240,8 +223,8 @@ impl Drive {
     fn report(&self, id: OperationId, running: &Running, outcome: &Outcome) -> Arc<OperationReport> {
         let (now, began) = (Instant::now(), running.began);
         let (volume, pod) = match &running.place {
-            Place::Stage(volume) => (volume, None),
-            Place::Publish(volume, pod) => (volume, Some(pod)),
+            MountPlace::Stage(volume) => (volume, None),
+            MountPlace::Publish(volume, pod) => (volume, Some(pod)),
         };
         let since = pod.filter(|_| running.kind == OperationKind::Publish);
         let since = since.and_then(|pod| self.engine.wanted_since(volume, pod));
@@ -265,8 +248,8 @@ impl Drive {
         })
     }
 
-    pub(super) fn hold(&mut self, place: Place, made: &Made) {
-        if let (Place::Publish(volume, pod), Some(at)) = (&place, made.refresh_at) {
+    pub(super) fn hold(&mut self, place: MountPlace, made: &Made) {
+        if let (MountPlace::Publish(volume, pod), Some(at)) = (&place, made.refresh_at) {
             // Times are rounded down twice on the way; too early would be for nothing.
             let ahead = at.duration_since(SystemTime::now()).unwrap_or_default() + Duration::from_millis(2);
             let at = self.now() + ahead;
@@ -278,9 +261,9 @@ impl Drive {
         self.holdings.held.insert(place, made);
     }
 
-    pub(super) fn let_go(&mut self, place: &Place) {
+    pub(super) fn let_go(&mut self, place: &MountPlace) {
         self.holdings.held.remove(place);
-        if let Place::Publish(volume, pod) = place
+        if let MountPlace::Publish(volume, pod) = place
             && let Some(at) = self.holdings.renewals.remove(pod, volume)
         {
             self.alarms.cancel(at, Alarm::Renew(pod.clone(), volume.clone()));
@@ -309,8 +292,8 @@ impl Drive {
                 && let Some(place) = self.operations.obstacles.remove(&mount.id)
             {
                 let (volume, pod) = match place {
-                    Place::Stage(volume) => (volume, None),
-                    Place::Publish(volume, pod) => (volume, Some(pod)),
+                    MountPlace::Stage(volume) => (volume, None),
+                    MountPlace::Publish(volume, pod) => (volume, Some(pod)),
                 };
                 self.tell(Event::RetryWanted { volume, pod });
             }
@@ -334,7 +317,7 @@ impl Drive {
     }
 
     /// Tells the engine if what is mounted at a place is not what was made there.
-    pub(super) fn look_at(&mut self, place: &Place) {
+    pub(super) fn look_at(&mut self, place: &MountPlace) {
         let Some((path, is_plain)) = self.holdings.held.watched(place) else { return };
         let Some(proof) = self.holdings.held.proof(place) else { return };
         let scene = &self.outside.executor.scene;
@@ -350,8 +333,8 @@ impl Drive {
     }
 
     /// What is at a place was looked at, and is not what it should be.
-    pub(super) fn mount_seen(&mut self, place: Place, expected: Proof, proof: Option<Proof>) {
-        // It was looked at some time ago: what was made anew since then is another.
+    pub(super) fn mount_seen(&mut self, place: MountPlace, expected: Proof, proof: Option<Proof>) {
+        // The look is some time ago. If the volume was made anew since then, it says nothing about what is there now.
         let is_current = self.holdings.held.proof(&place).is_some_and(|it| it == expected);
         if is_current && !self.operations.busy.contains_key(&place) {
             self.tell(Event::MountSeen { place, proof });
@@ -360,10 +343,10 @@ impl Drive {
 }
 
 /// The place that an operation is about.
-fn place_of(operation: &Operation) -> Place {
+fn place_of(operation: &Operation) -> MountPlace {
     let volume = operation.volume().clone();
     match (operation.action.kind(), operation.action.pod()) {
-        (OperationKind::Publish | OperationKind::Unpublish, Some(pod)) => Place::Publish(volume, pod.clone()),
-        _ => Place::Stage(volume),
+        (OperationKind::Publish | OperationKind::Unpublish, Some(pod)) => MountPlace::Publish(volume, pod.clone()),
+        _ => MountPlace::Stage(volume),
     }
 }

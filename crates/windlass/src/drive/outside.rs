@@ -1,28 +1,25 @@
 //! Whom the drive tells, and who works for it.
 
-use std::{
-    cell::Cell,
-    sync::{Arc, mpsc::Sender},
-    time::Instant,
-};
+use std::cell::Cell;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use rustix::fd::OwnedFd;
 use tokio::sync::broadcast;
-use windlass_core::{
-    ids::{OperationId, PodUid, Time},
-    operation::Cause,
-    recording::Entry,
-};
+use windlass_core::ids::{OperationId, PodUid, Time};
+use windlass_core::operation::Cause;
+use windlass_core::recording::Entry;
 use windlass_linux::workers::Workers;
 
-use super::{Message, Recorder, provision::Worked};
-use crate::{
-    executor::{Ended, Executor},
-    node::Change,
-    objects::Reference,
-    plugin::Failure,
-    view::Clock,
-};
+use super::errands::Errand;
+use super::provision::Worked;
+use super::{Message, Recorder};
+use crate::executor::{Ended, Executor};
+use crate::node::Change;
+use crate::objects::Reference;
+use crate::plugin::Failure;
+use crate::view::Clock;
 
 /// Held by whoever changes anything below the root, a call that hangs too, so that no other node begins to work there.
 pub(crate) type Locks = Arc<[OwnedFd]>;
@@ -88,7 +85,13 @@ impl Outside {
 
     /// What work that begins owes the drive.
     pub(super) fn owe(&self, owed: Owed) -> Owing {
-        Owing { inbox: self.inbox.clone(), locks: Some(self.locks.clone()), owed: Some(owed), given: None }
+        self.owe_as_part_of(None, owed)
+    }
+
+    /// The same of work that is a part of an errand, if it is: then that tells of it.
+    pub(super) fn owe_as_part_of(&self, errand: Option<&Arc<Errand>>, owed: Owed) -> Owing {
+        let (inbox, locks) = (self.inbox.clone(), Some(self.locks.clone()));
+        Owing { inbox, errand: errand.map(Arc::downgrade), locks, owed: Some(owed), given: None }
     }
 }
 
@@ -105,6 +108,8 @@ pub(super) enum Owed {
 /// its volume for ever.
 pub(super) struct Owing {
     inbox: Sender<Message>,
+    /// Not held: the errand holds what is to be done, and that holds this.
+    errand: Option<Weak<Errand>>,
     /// As long as the work goes on, no other node begins to work here.
     locks: Option<Locks>,
     owed: Option<Owed>,
@@ -128,9 +133,11 @@ impl Drop for Owing {
             Owed::Claim(claim, worked) => Message::ClaimWorked(claim, worked),
         };
         let message = self.given.take().or_else(|| self.owed.take().map(broken));
-        // After a stop nobody listens, and nothing is to be done.
-        if let Some(message) = message {
-            let _ = self.inbox.send(message);
+        match (message, self.errand.take().and_then(|it| it.upgrade())) {
+            (Some(Message::OperationEnded(id, ended)), Some(errand)) => errand.ended(id, ended),
+            // After a stop nobody listens, and nothing is to be done.
+            (Some(message), _) => _ = self.inbox.send(message),
+            (None, _) => {}
         }
     }
 }

@@ -1,34 +1,26 @@
 //! What sources say of pods, and the volumes that a pod is handed.
 
-use std::{
-    collections::BTreeSet,
-    mem,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::collections::BTreeSet;
+use std::mem;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as api;
-use windlass_core::{
-    Event,
-    event::{Containers, Hold, Place},
-    ids::{ObjectName, OuterName, PodUid, SourceName, Version, VolumeId},
-    spec::{Access, Life, Mode, Want as VolumeWant},
-};
+use windlass_core::Event;
+use windlass_core::event::{Containers, Hold, MountPlace};
+use windlass_core::ids::{ObjectName, OuterName, PodUid, SourceName, Version, VolumeId};
+use windlass_core::spec::{Access, Life, Mode, Want as VolumeWant};
 
-use super::{
-    Drive,
-    wishes::{GivenPod, Standing, phase},
-};
-use crate::{
-    catalogue::Attributes,
-    fingerprint::Fingerprint,
-    node::{Change, DeleteError, Handed},
-    objects::{ObjectKind, Reference},
-    packed::Packed,
-    plugin,
-    resolve::{Detail, Given, Resolver},
-    source::Said,
-};
+use super::Drive;
+use super::wishes::{GivenPod, Standing, phase};
+use crate::catalogue::Attributes;
+use crate::fingerprint::Fingerprint;
+use crate::node::{Change, DeleteError, Handed};
+use crate::objects::{ObjectKind, Reference};
+use crate::packed::Packed;
+use crate::plugin;
+use crate::resolve::{Detail, Given, Resolver};
+use crate::source::Said;
 
 /// What a source says when it has said all.
 pub(super) struct Completed {
@@ -95,7 +87,7 @@ impl Drive {
         let before = self.wishes.pods.remove(uid);
         let now = self.now();
         if !self.start.looked {
-            // It will be needed in a moment.
+            // The pod is opened again as soon as the disk was looked at, so what was read of it is kept.
             packed.keep(pod.clone());
         }
         self.start.holds.remove(uid);
@@ -130,7 +122,8 @@ impl Drive {
         self.apply_after(uid, None);
     }
 
-    /// The same because an object changed: what failed of the volumes that use it is tried at once.
+    /// Looks a pod's volumes up because an object changed, if one did: what failed of the volumes that use it is tried at
+    /// once.
     pub(super) fn apply_after(&mut self, uid: &PodUid, changed: Option<&Reference>) {
         let Some(pod_given) = self.wishes.pods.get(uid).filter(|it| self.start.looked && !it.ending) else { return };
         let Some(pod) = pod_given.pod.open() else { return };
@@ -155,7 +148,7 @@ impl Drive {
         let mut details: Vec<Arc<Detail>> = resolved.details.into_iter().map(Arc::new).collect();
         // A volume that cannot be looked up at the moment is still the pod's, as long as the pod has it (I-1).
         for detail in before {
-            let place = Place::Publish(detail.volume.clone(), uid.clone());
+            let place = MountPlace::Publish(detail.volume.clone(), uid.clone());
             let has = self.holdings.held.contains(&place) || self.operations.busy.contains_key(&place);
             if has && !details.iter().any(|it| it.volume == detail.volume) {
                 details.push(detail);
@@ -293,9 +286,9 @@ impl Drive {
     pub(super) fn source_is_complete(&mut self, source: &SourceName, completed: Completed) {
         let all = self.wishes.are_complete();
         if all {
-            // What has not been told of by now does not exist.
+            // An object that was not given by now does not exist.
             let absent = self.wishes.memory_mut().end_partial();
-            // That is news to whoever was told that it may.
+            // Until now the pods that name such an object were told that it may exist.
             let pods: BTreeSet<PodUid> = absent.iter().flat_map(|(_, pods)| pods).cloned().collect();
             self.apply_all(pods);
             for (object, _) in absent {
@@ -320,7 +313,7 @@ impl Drive {
     pub(crate) fn hand_out(&self, uid: &PodUid) -> Vec<Handed> {
         let mounted = self.engine.mounted_volumes(uid);
         let handed = mounted.into_iter().filter_map(|(name, volume)| {
-            let place = Place::Publish(volume.volume.clone(), uid.clone());
+            let place = MountPlace::Publish(volume.volume.clone(), uid.clone());
             let made = self.holdings.held.get(&place)?;
             let given = self.wishes.pods.get(uid)?;
             let detail = given.detail(&volume.volume)?;

@@ -4,15 +4,11 @@
 //! another machine does, or of a file system that covers a directory, nobody tells it at all. So sources that can are asked to
 //! read all they have again, and what waits for that goes on once they have said what they found (I-1, I-15).
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    mem,
-};
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 
-use windlass_core::{
-    Event,
-    ids::{SourceName, Time},
-};
+use windlass_core::Event;
+use windlass_core::ids::{SourceName, Time};
 
 use super::{Drive, Message};
 use crate::source::Reread;
@@ -30,7 +26,7 @@ struct Asked {
     reread: Reread,
     /// By which numbers it is known to have read everything, and when it was asked that.
     open: VecDeque<(u64, Time)>,
-    /// It has said all that it had at this moment.
+    /// The source has told all that it had at this moment.
     as_of: Time,
 }
 
@@ -85,7 +81,7 @@ impl Drive {
             // Whoever has not waited for the answer does not know what he would have said to it.
             Message::DeletePod(pod, answer) if !answer.is_closed() => _ = answer.send(self.delete_pod(&pod)),
             Message::DeleteOrphans(pod, answer) if !answer.is_closed() => _ = answer.send(self.delete_orphans(&pod)),
-            Message::DeleteClaim(claim, answer) if !answer.is_closed() => _ = answer.send(self.delete_claim(&claim)),
+            Message::DeleteClaim(claim, answer) if !answer.is_closed() => self.delete_claim(&claim, answer),
             _ => {}
         }
     }

@@ -1,16 +1,15 @@
 //! Keeps what the engine is told and what it asks for, for whoever looks into a defect: `windlass-sim events` plays it to a
 //! fresh engine. A thread of its own writes, so the drive touches no file.
 
-use std::{
-    fs::File,
-    io::{self, BufWriter, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-    sync::mpsc::{Sender, channel},
-    thread::{self, JoinHandle},
-};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
 
-use windlass_core::{Config, recording::Entry};
+use windlass_core::Config;
+use windlass_core::recording::Entry;
 
 /// Writes entries to a file, a line of JSON each.
 pub(crate) struct Recorder {

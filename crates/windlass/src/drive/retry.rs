@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use windlass_core::{
-    Event,
-    ids::{OuterName, PodUid},
-};
+use windlass_core::Event;
+use windlass_core::ids::{OuterName, PodUid};
 
 use super::Drive;
 use crate::view;
@@ -44,7 +42,7 @@ impl Drive {
             self.tell(Event::RetryWanted { volume, pod });
         }
         if volume.is_none() {
-            retried.extend(self.retry_claims(pod));
+            retried.extend(self.retry_claims(|memory, claim| pod.is_none_or(|it| memory.users(claim).contains(it))));
         }
         retried.sort_by(|one, other| one.what.cmp(&other.what));
         retried

@@ -1,26 +1,23 @@
 //! What is shown of the node's state.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as api;
-use windlass_core::{
-    event::Place,
-    ids::{OuterName, PodUid, Time, VolumeId},
-    reason::Reason,
-    snapshot::{PodDetail, PodView, PodVolumeView, VolumeView},
-    spec::Life,
-};
+use windlass_core::event::MountPlace;
+use windlass_core::ids::{OuterName, PodUid, Time, VolumeId};
+use windlass_core::reason::Reason;
+use windlass_core::snapshot::{PodDetail, PodView, PodVolumeView, VolumeView};
+use windlass_core::spec::Life;
 
 use windlass_linux::workers::Counts;
 
 use super::Drive;
-use crate::{
-    csi::Registered,
-    node::Totals,
-    objects::Reference,
-    plugin::{Made, Want},
-    view::{self, Clock, PodPhase},
-};
+use crate::csi::Registered;
+use crate::node::Totals;
+use crate::objects::Reference;
+use crate::plugin::{Made, Want};
+use crate::view::{self, Clock, PodPhase};
 
 impl Drive {
     /// The drivers that are registered, those that volumes of this node want, and those that something is set for; if a
@@ -51,7 +48,7 @@ impl Drive {
         let Some(pod) = given.pod.open() else { return Vec::new() };
         let memory = self.wishes.memory();
         let wants = handed.into_iter().filter_map(|it| {
-            let Place::Publish(volume, _) = &it.place else { return None };
+            let MountPlace::Publish(volume, _) = &it.place else { return None };
             let want = Want::new(&pod, given.detail(volume)?, &memory, &self.wishes.settings.node);
             Some((it.name, want, it.made))
         });
@@ -60,7 +57,7 @@ impl Drive {
         wants
     }
 
-    /// The same of claims, each by namespace and name, with one pod that has it.
+    /// What can be measured of the volumes of claims: each claim by namespace and name, with one pod that has it mounted.
     pub(crate) fn measurable_claims(&self) -> Vec<((String, String), PodUid, Want, Made)> {
         let memory = self.wishes.memory();
         let users: Vec<(Reference, Vec<PodUid>)> =
@@ -110,7 +107,7 @@ impl Drive {
         let since = view::Since { given, first_seen, standing: pod.map(|it| it.standing) };
         let mut detail = self.engine.view_pod(uid);
         for volume in detail.iter_mut().flat_map(|it| &mut it.volumes) {
-            // One that waits for the growth says so itself.
+            // A volume that waits for its growth has that among its own reasons already.
             if let Some(mounted) = volume.volume.as_ref().filter(|_| volume.reasons.is_empty()) {
                 volume.reasons = self.explain_growth(&mounted.id);
             }
@@ -134,7 +131,7 @@ impl Drive {
             shown.status.releasing = departing.volumes.iter().map(ToString::to_string).collect();
         }
         for volume in &mut shown.status.volumes {
-            let place = volume.volume_id.as_deref().map(|it| Place::Publish(it.into(), uid.clone()));
+            let place = volume.volume_id.as_deref().map(|it| MountPlace::Publish(it.into(), uid.clone()));
             if let Some(at) = place.and_then(|it| self.holdings.held.lost_at(&it)) {
                 view::content_was_lost(volume, at);
             }
@@ -192,7 +189,7 @@ impl Drive {
     /// Where a pod's volume is, once it is made.
     fn path(&self, uid: &PodUid, volume: &PodVolumeView) -> Option<String> {
         let id = volume.volume.as_ref()?.id.clone();
-        let path = self.holdings.held.path(&Place::Publish(id, uid.clone()))?;
+        let path = self.holdings.held.path(&MountPlace::Publish(id, uid.clone()))?;
         Some(path.to_str()?.to_owned()).filter(|it| !it.is_empty())
     }
 }

@@ -1,21 +1,22 @@
 //! The start: what is on disk is read once, and pods are told after that.
 
-use std::{collections::BTreeMap, mem, sync::PoisonError};
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::PoisonError;
 
 use jiff::Timestamp;
-use windlass_core::{
-    Event, backoff,
-    event::{Hold, Place},
-    ids::{PodUid, SourceName},
-};
+use windlass_core::event::{Hold, MountPlace};
+use windlass_core::ids::{PodUid, SourceName};
+use windlass_core::{Event, backoff};
 
-use super::{Drive, Message, alarms::Alarm, outside::Owed, pods::Completed};
-use crate::{
-    node::Change,
-    observe::Observed,
-    plugin,
-    reconstruct::{self, Remains},
-};
+use super::alarms::Alarm;
+use super::outside::Owed;
+use super::pods::Completed;
+use super::{Drive, Message};
+use crate::node::Change;
+use crate::observe::Observed;
+use crate::plugin;
+use crate::reconstruct::{self, Remains};
 
 /// How far the start has come.
 #[derive(Default)]
@@ -23,9 +24,9 @@ pub(super) struct Start {
     /// The disk was looked at. Before that pods are not told: what they want may be there already, and no call is to be made
     /// that the state does not need (I-11).
     pub(super) looked: bool,
-    /// It could be read, so the engine was told of every record.
+    /// The disk could be read, so the engine was told of every record.
     pub(super) disk_read: bool,
-    /// How often it could not be read.
+    /// How often the disk could not be read.
     failures: u32,
     /// Pods that are held, until the disk has been read: what is on it of them is told then.
     pub(super) holds: BTreeMap<PodUid, Hold>,
@@ -70,7 +71,7 @@ impl Drive {
             if self.holdings.held.contains(&it.place) || self.operations.busy.contains_key(&it.place) {
                 continue;
             }
-            if let (Place::Publish(volume, pod), 1..) = (&it.place, it.epoch) {
+            if let (MountPlace::Publish(volume, pod), 1..) = (&it.place, it.epoch) {
                 self.holdings.renewals.set_epoch(pod, volume, it.epoch);
             }
             taken_over.push(it.place.clone());

@@ -5,22 +5,24 @@
 //! they have waited for a while. Those that run for that long are noted where the next process finds them ([`UnderWay`](crate::under_way::UnderWay)): if
 //! this one is killed while they hang in the kernel, their places are left alone until they are over (I-2).
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    mem,
-    num::NonZeroUsize,
-    sync::{Arc, Mutex, PoisonError, mpsc::Sender},
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeSet, VecDeque};
+use std::mem;
+use std::num::NonZeroUsize;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use windlass_core::{
-    Event,
-    event::Place,
-    ids::{DriverName, OperationId, PodUid, Time},
-};
-use windlass_linux::{process::Process, workers::Lane};
+use windlass_core::Event;
+use windlass_core::event::MountPlace;
+use windlass_core::ids::{DriverName, OperationId, PodUid, Time};
+use windlass_linux::process::Process;
+use windlass_linux::workers::Lane;
 
-use super::{About, Drive, Message, alarms::Alarm, lanes::Beginning, operations::Running, wishes::GivenPod};
+use super::alarms::Alarm;
+use super::lanes::Beginning;
+use super::operations::Running;
+use super::wishes::GivenPod;
+use super::{About, Drive, Message};
 
 /// After this time an operation that has not begun is queued for everybody to see, and one that has begun is noted.
 const SOON: Duration = Duration::from_millis(500);
@@ -28,13 +30,13 @@ const SOON: Duration = Duration::from_millis(500);
 /// How far an operation is that was given out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
-    /// It has not begun.
+    /// The operation has not begun.
     Waits,
-    /// The same, and the engine was told how many go first.
+    /// The operation has not begun, and the engine was told how many go first.
     Queued {
         ahead: u32,
     },
-    /// It is held back, and the engine was told.
+    /// The operation is held back, and the engine was told.
     Blocked,
     Begun,
 }
@@ -57,7 +59,7 @@ impl Begun {
         let mut beginnings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         beginnings.begun.push((id, Instant::now()));
         if beginnings.is_awaited {
-            // It looks before it sleeps again, and that is all it is to do.
+            // The message only wakes the drive, which reads this list before it sleeps again.
             let _ = inbox.send(Message::OperationsBegan);
         }
     }
@@ -73,14 +75,14 @@ impl Begun {
 #[derive(Default)]
 pub(super) struct Turns {
     pub(super) begun: Begun,
-    /// Those that have begun, between two looks.
+    /// Operations that have begun, as they are read from `begun`; kept for its memory alone.
     scratch: Vec<(OperationId, Instant)>,
     /// How many the engine was told of as queued.
     queued: usize,
     /// Operations in the order in which they were given out or began, each with when it is to be looked at.
     review: VecDeque<(Time, OperationId)>,
     review_at: Option<Time>,
-    /// Those that have run for long.
+    /// Operations that have run for long.
     slow: BTreeSet<OperationId>,
     /// Held back until a process of before has ended.
     blocked: Vec<(Process, Option<DriverName>, Beginning)>,
@@ -141,8 +143,8 @@ impl Drive {
     /// The operations that a pod waits for.
     fn operations_of(&self, uid: &PodUid) -> Vec<OperationId> {
         let volumes = self.wishes.pods.get(uid).into_iter().flat_map(GivenPod::volumes);
-        let places =
-            volumes.flat_map(|it| [Place::Publish(it.clone(), uid.clone()), Place::Stage(it.clone())].into_iter());
+        let places = volumes
+            .flat_map(|it| [MountPlace::Publish(it.clone(), uid.clone()), MountPlace::Stage(it.clone())].into_iter());
         places.filter_map(|it| self.operations.busy.get(&it).copied()).collect()
     }
 

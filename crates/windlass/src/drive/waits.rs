@@ -1,15 +1,15 @@
 //! Those who wait for a pod.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
+use std::time::Duration;
 
-use windlass_core::{
-    Event,
-    answer::WaitError,
-    event::{Goal, Wait},
-    ids::{PodUid, Time, WaiterId},
-};
+use windlass_core::Event;
+use windlass_core::answer::WaitError;
+use windlass_core::event::{Goal, Wait};
+use windlass_core::ids::{PodUid, Time, WaiterId};
 
-use super::{Drive, departing::Waiter};
+use super::Drive;
+use super::departing::Waiter;
 
 /// Whom to answer, and for which pod if it is to be gone: its directory goes after the engine is done with it.
 #[derive(Default)]

@@ -1,30 +1,24 @@
 //! What is wanted here: pods as their sources gave them, and what their volumes are made from.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use k8s_openapi::api::core::v1 as api;
-use windlass_core::{
-    ids::{OuterName, PodUid, SourceName, Time, Version, VolumeId},
-    snapshot::PodStanding,
-    spec::{Access, Phase},
-};
+use windlass_core::ids::{OuterName, PodUid, SourceName, Time, Version, VolumeId};
+use windlass_core::snapshot::PodStanding;
+use windlass_core::spec::{Access, Phase};
 
-use crate::{
-    catalogue::Drivers,
-    memory::Memory,
-    packed::Packed,
-    resolve::{Detail, Settings},
-};
+use crate::catalogue::RegisteredDrivers;
+use crate::memory::Memory;
+use crate::packed::Packed;
+use crate::resolve::{Detail, Settings};
 
 /// The pods that are to be here, and the objects they name.
 pub(crate) struct Wishes {
     memory: Arc<RwLock<Memory>>,
     pub(super) settings: Settings,
     /// What drivers can do.
-    pub(super) drivers: Drivers,
+    pub(super) drivers: RegisteredDrivers,
     pub(super) pods: HashMap<PodUid, GivenPod>,
     /// The pods that name a persistent volume.
     pub(super) users: HashMap<VolumeId, BTreeSet<PodUid>>,
@@ -39,7 +33,7 @@ impl Wishes {
         Self {
             memory,
             settings,
-            drivers: Drivers::new(),
+            drivers: RegisteredDrivers::new(),
             pods: HashMap::new(),
             users: HashMap::new(),
             sources: BTreeMap::new(),

@@ -2,21 +2,17 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use windlass_core::{
-    flight::{End, Flight, How, Known, Left, Recorded, Step, Survives, Trace, Write},
-    ids::PodUid,
-    operation::{Action, Cause, Done, Earlier, Obstacle, Outcome},
-    spec::{Access, VolumeSpec},
-};
+use windlass_core::flight::{End, Flight, How, Known, Left, Recorded, Step, Survives, Trace, Write};
+use windlass_core::ids::PodUid;
+use windlass_core::operation::{Action, Cause, Done, Earlier, Obstacle, Outcome};
+use windlass_core::spec::{Access, VolumeSpec};
 use windlass_linux::whole_file;
 
 use super::{Ended, Executor, Job, check_group, failed_reason, publish_failed, stage_failed};
-use crate::{
-    catalogue::VolumeType,
-    layout::{Home, Slot},
-    plugin::{self, Failure, HandedOver, Made, Plugin, Publish, Stage, Unpublish, Want},
-    record::{self, Begun, Key, Record, State},
-};
+use crate::catalogue::VolumeType;
+use crate::layout::{Home, Slot};
+use crate::plugin::{self, Failure, HandedOver, Made, Plugin, Publish, Stage, Unpublish, Want};
+use crate::record::{self, Begun, Key, Record, State};
 
 /// The revision of content that was being written. No other content has it, but for a chance of one in 2^64.
 const UNKNOWN: u64 = u64::MAX;

@@ -1,16 +1,12 @@
 //! A pod's directory while something is made or taken away in it: what its volumes have in common is found once.
 
-use std::{
-    ffi::OsStr,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::Mode;
-use windlass_linux::{
-    name::{Name, Relative},
-    safe_path::{Mounts, Place},
-};
+use windlass_linux::name::{Name, Relative};
+use windlass_linux::safe_path::{Mounts, Place};
 
 use super::{Error, Layout, PODS, PRIVATE, Slot, escape};
 

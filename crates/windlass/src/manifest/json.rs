@@ -5,10 +5,8 @@
 
 use std::borrow::Cow;
 
-use super::{
-    DEPTH_MAX, VALUES_MAX,
-    shape::{Node, Shape},
-};
+use super::shape::{Node, Shape};
+use super::{DEPTH_MAX, VALUES_MAX};
 
 /// The shape of a text that is one JSON object and nothing else, of which this many lines of the file come before.
 pub(super) fn shape(text: &str, lines_before: u64) -> Option<Shape<'_>> {

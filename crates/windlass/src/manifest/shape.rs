@@ -3,12 +3,11 @@
 //! An object's type drops fields that it does not know, and everything that it keeps has lost its place. Its shape still
 //! has both. `typed.rs` reads it as its type.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
+use std::fmt;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, SeqAccess, Visitor},
-};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 
 /// A value as it is written. What the value is it tells nobody (I-12).

@@ -28,6 +28,20 @@ fn secret(text: &str) -> std::sync::Arc<Secret> {
     secret
 }
 
+/// As of what `kubectl get -o yaml` gives: whoever edits the file does not count, so its content is what tells.
+#[test]
+fn what_a_cluster_counted_is_not_read() {
+    for kind in ["Pod", "ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume", "Node"] {
+        let text = format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: a, resourceVersion: '7'}}\n");
+        let metadata = match read(text.as_bytes()).unwrap().pop().unwrap() {
+            Document::Pod(pod) => pod.metadata,
+            Document::Object(object) => object.metadata().clone(),
+            Document::Other(other) => panic!("{other}"),
+        };
+        assert_eq!(metadata.resource_version, None, "{kind}");
+    }
+}
+
 #[test]
 fn modes_are_octal_or_decimal_as_in_yaml_1_1() {
     for (written, mode) in [("0600", 0o600), ("0o600", 0o600), ("384", 384), ("0x180", 384), ("420", 0o644)] {

@@ -1,16 +1,13 @@
 //! A shape read as a type: with the values that are written there, or with made-up ones where those are not known. Either
 //! way the fields that the type does not have are found.
 
-use std::{borrow::Cow, cell::RefCell, fmt};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt;
 
-use serde::{
-    Deserializer,
-    de::{
-        self, DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor,
-        value::{Error, StrDeserializer},
-    },
-    forward_to_deserialize_any,
-};
+use serde::de::value::{Error, StrDeserializer};
+use serde::de::{self, DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserializer, forward_to_deserialize_any};
 
 use super::shape::{Node, Shape};
 

@@ -8,22 +8,16 @@
 //! gets the directory, and the other finds a living one. Whoever removes these files, because they look left behind, lets
 //! nobody in: the directory stays locked.
 
-use std::{
-    io::Write,
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
+use std::io::Write;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rustix::{
-    fd::OwnedFd,
-    fs::{AtFlags, FlockOperation, Mode, OFlags},
-    io::Errno,
-};
-use windlass_linux::{
-    process::{Process, Standing},
-    safe_path::Place,
-};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use windlass_linux::process::{Process, Standing};
+use windlass_linux::safe_path::Place;
 
 use super::{Holder, StartError};
 

@@ -1,58 +1,46 @@
 //! What a node is started with, and its start.
 
-use std::{
-    any::Any,
-    collections::BTreeSet,
-    error::Error,
-    fmt, io,
-    panic::{self, AssertUnwindSafe},
-    path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, RwLock,
-        atomic::AtomicU64,
-        mpsc::{Sender, channel},
-    },
-    time::Duration,
-};
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+use std::{fmt, io};
 
-use rustix::{
-    event::{EventfdFlags, PollFd, PollFlags, Timespec},
-    fd::{AsFd, OwnedFd},
-};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, OwnedFd};
 use tokio::sync::{broadcast, watch};
 use windlass_core::{Config, Engine};
-use windlass_linux::{
-    abilities::Abilities,
-    name::Name,
-    process::Process,
-    safe_path,
-    table::Watch,
-    whole_file::{self, Survives},
-    workers::{Limits, Workers},
-};
+use windlass_linux::abilities::Abilities;
+use windlass_linux::name::Name;
+use windlass_linux::process::Process;
+use windlass_linux::safe_path;
+use windlass_linux::table::Watch;
+use windlass_linux::whole_file::{self, Survives};
+use windlass_linux::workers::{Limits, Workers};
 
-use crate::{
-    csi::{self, Drivers},
-    drive::{Drive, Message, Outside, Parts, Provisions, Recorder, Wishes},
-    executor::Executor,
-    fingerprint::Fingerprint,
-    layout::{self, Layout},
-    memory::Memory,
-    observe::Observer,
-    plugin::{self, Attachments, Scene},
-    provision::store::Store,
-    record::Records,
-    resolve::Settings,
-    tell::Tell,
-    token::{self, NoProvider},
-    under_way::UnderWay,
-};
+use crate::csi::{self, Drivers};
+use crate::drive::{Drive, Message, Outside, Parts, Provisions, Recorder, Wishes};
+use crate::executor::Executor;
+use crate::fingerprint::Fingerprint;
+use crate::layout::{self, Layout};
+use crate::memory::Memory;
+use crate::observe::Observer;
+use crate::plugin::{self, Attachments, Scene};
+use crate::provision::store::Store;
+use crate::record::Records;
+use crate::resolve::Settings;
+use crate::tell::Tell;
+use crate::token::{self, NoProvider};
+use crate::under_way::UnderWay;
 
-use super::{
-    Change, Ended, Inner, Node,
-    lock::{Files, Locked, lock},
-    state_watch::StateWatch,
-};
+use super::lock::{Files, Locked, lock};
+use super::state_watch::StateWatch;
+use super::{Change, Ended, Inner, Node};
 
 /// How long the volume of a claim that went stays, if nobody says otherwise: what a driver has deleted is gone, and people
 /// need time to see that it is about to happen (I-15).

@@ -3,17 +3,13 @@
 //! All of it is open, so nothing else would tell: a directory that has no name any more can be read, and is empty. What the
 //! next start could not find out by itself is the volumes that were made for claims, and it would have others made (I-15).
 
-use std::{
-    ffi::{OsStr, OsString},
-    mem::MaybeUninit,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
-};
+use std::ffi::{OsStr, OsString};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-use rustix::{
-    fd::{AsFd, BorrowedFd, OwnedFd},
-    fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags},
-};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
 use crate::provision::store::DIRECTORY as NOTES;
 

@@ -1,12 +1,12 @@
 //! What a pod tells its containers about itself, as the text of a file (P-115..P-119).
 
-use super::{error::Flaw, quote::quote};
+use super::error::Flaw;
+use super::quote::quote;
 use crate::quantity;
-use k8s_openapi::{
-    api::core::v1::{Node, Pod, PodSpec, ResourceFieldSelector},
-    apimachinery::pkg::api::resource::Quantity,
-};
-use std::{collections::BTreeMap, sync::Arc};
+use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, ResourceFieldSelector};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A field of the pod's metadata (P-115, P-116).
 pub(super) fn field(pod: &Pod, path: &str) -> Result<String, Flaw> {

@@ -1,10 +1,9 @@
 //! Why there are no contents for a volume, in the words that users of the kubelet know.
 
-use crate::{
-    objects::{ObjectKind, Reference},
-    quantity, token,
-};
-use std::{fmt, sync::Arc};
+use crate::objects::{ObjectKind, Reference};
+use crate::{quantity, token};
+use std::fmt;
+use std::sync::Arc;
 use windlass_linux::atomic_dir;
 
 /// All that keeps a volume from being written: at least one flaw.

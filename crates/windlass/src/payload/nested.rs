@@ -5,7 +5,8 @@
 use super::error::{Error, Flaw};
 use k8s_openapi::api::core::v1::{PodSpec, VolumeMount};
 use std::collections::BTreeSet;
-use windlass_linux::{atomic_dir, name::Relative};
+use windlass_linux::atomic_dir;
+use windlass_linux::name::Relative;
 
 /// The directories to be made in a volume because other mounts of a container lie below it: the outermost only, because
 /// what lies below those is not in this volume.

@@ -1,12 +1,11 @@
 //! The objects that one volume shows, as they were at one moment.
 
 use super::{Sources, config_map, node, picked, secret};
-use crate::{
-    memory::{Memory, Object},
-    objects::{Lookup, ObjectKind, Reference},
-};
+use crate::memory::{Memory, Object};
+use crate::objects::{Lookup, ObjectKind, Reference};
 use k8s_openapi::api::core::v1::{ConfigMap, DownwardAPIVolumeFile, Node, Secret, Volume};
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The objects that one volume shows. Cheap to make and to keep: contents are made of it where waiting does no harm,
 /// and nobody is kept from the [`Memory`] meanwhile.

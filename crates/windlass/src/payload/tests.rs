@@ -1,13 +1,14 @@
 //! Manifests in, files out. Files and texts of errors are the kubelet's own, taken from runs of it.
 
 use super::*;
-use crate::{defaults, objects::ObjectKind};
-use k8s_openapi::{
-    serde::de::DeserializeOwned,
-    serde_json::{self, Value},
-};
+use crate::defaults;
+use crate::objects::ObjectKind;
+use k8s_openapi::serde::de::DeserializeOwned;
+use k8s_openapi::serde_json::{self, Value};
 use proptest::prelude::*;
-use std::{cell::RefCell, fmt::Write, time::SystemTime};
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::time::SystemTime;
 
 /// A world of objects and pods.
 struct World {

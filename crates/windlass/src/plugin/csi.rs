@@ -16,46 +16,34 @@ pub(crate) mod names;
 pub(crate) mod notes;
 mod request;
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    sync::{Arc, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use k8s_openapi::api::{
-    core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeSpec},
-    storage::v1::CSIDriver,
-};
-use windlass_core::{
-    expand,
-    flight::Trace,
-    ids::DriverName,
-    operation::{Cause, Earlier, Obstacle, Proof},
-    spec::{Access, Mode, Sharing, VolumeSpec},
-};
-use windlass_csi::{
-    CallError, End,
-    proto::csi::{CapacityRange, NodeExpandVolumeRequest, NodeGetVolumeStatsRequest, volume_usage},
-};
-use windlass_linux::{
-    name::{self, Name},
-    whole_file,
-};
+use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, PersistentVolume, PersistentVolumeSpec};
+use k8s_openapi::api::storage::v1::CSIDriver;
+use windlass_core::expand;
+use windlass_core::flight::Trace;
+use windlass_core::ids::DriverName;
+use windlass_core::operation::{Cause, Earlier, Obstacle, Proof};
+use windlass_core::spec::{Access, Mode, Sharing, VolumeSpec};
+use windlass_csi::proto::csi::{CapacityRange, NodeExpandVolumeRequest, NodeGetVolumeStatsRequest, volume_usage};
+use windlass_csi::{CallError, End};
+use windlass_linux::name::{self, Name};
+use windlass_linux::whole_file;
 
 use super::{
     Attach, Condition, Failure, HandedOver, Left, Made, Measure, Plugin, Publish, Scene, Stage, Statistics, Unpublish,
-    Want, What, absolute, directory_proof, foreign, group, mount_proof, mounted, nothing_proof,
+    VolumeForm, Want, absolute, directory_proof, foreign, group, mount_proof, mounted, nothing_proof,
 };
-use crate::{
-    catalogue::{Attacher, Attributes, Circumstances, HeldUpBy, Origin, VolumeType},
-    csi::Registered,
-    layout::Slot,
-    memory::Object,
-    objects::{self, Lookup, Reference},
-    observe::Observed,
-};
+use crate::catalogue::{Attacher, Attributes, Circumstances, HeldUpBy, Origin, VolumeType};
+use crate::csi::Registered;
+use crate::layout::Slot;
+use crate::memory::Object;
+use crate::objects::{self, Lookup, Reference};
+use crate::observe::Observed;
 use names::Identified;
 use notes::Note;
 use request::{Source, Step};
@@ -194,7 +182,7 @@ impl Plugin for Csi {
             let text = format!("driver {} does not say how full its volumes are", driver.name());
             return Err(Failure::refused(Cause::NotSupported, text));
         }
-        let path = if let What::Mount(path) = &made.what { path } else { &made.path };
+        let path = if let VolumeForm::Mount(path) = &made.form { path } else { &made.path };
         let request = NodeGetVolumeStatsRequest {
             volume_id: call.source.id.handle.clone(),
             volume_path: text(path)?,
@@ -326,7 +314,7 @@ fn undo(after: Earlier, failure: Failure, tidy: impl FnOnce() -> Result<(), Fail
 fn staged_at(scene: &Scene, path: PathBuf) -> Result<Made, Failure> {
     Ok(match mounted(&scene.watch, &path)? {
         Some(mount) => Made::mount(&mount),
-        None => Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None, lost_at: None },
+        None => Made { proof: nothing_proof(&path), form: VolumeForm::Host, path, refresh_at: None, lost_at: None },
     })
 }
 

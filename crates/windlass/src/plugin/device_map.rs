@@ -4,7 +4,7 @@ use std::path::Path;
 
 use windlass_linux::block_map;
 
-use super::{Failure, Made, Publish, Scene, What, absolute, chain, mount_proof, mounted};
+use super::{Failure, Made, Publish, Scene, VolumeForm, absolute, chain, mount_proof, mounted};
 use crate::layout::PRIVATE;
 
 /// Binds a device over the file of a pod in this directory below the root, makes the pod's link, and tells its owner.
@@ -26,7 +26,7 @@ pub(super) fn map(scene: &Scene, task: &Publish<'_>, device: &Path, below: &Path
         scene.tell.normal(task.uid, "SuccessfulMountVolume", text);
     }
     let given = absolute(scene, &slot.path());
-    Ok(Made { proof: mount_proof(&mount), what: What::Mount(path), path: given, refresh_at: None, lost_at: None })
+    Ok(Made { proof: mount_proof(&mount), form: VolumeForm::Mount(path), path: given, refresh_at: None, lost_at: None })
 }
 
 /// A device could not be mapped, or its map not taken away.

@@ -8,42 +8,33 @@ mod huge_pages;
 mod marker;
 mod size;
 
-use std::{
-    num::NonZero,
-    path::PathBuf,
-    sync::{Arc, PoisonError},
-    time::SystemTime,
-};
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
-use rustix::{
-    fs::{AtFlags, FileType, Mode},
-    io::Errno,
-};
-use windlass_core::{
-    ids::ObjectName,
-    operation::{Cause, Earlier, Obstacle, Proof},
-};
-use windlass_linux::{
-    mount::{self, Detached, Options, Swap, Tmpfs, Value},
-    name::Name,
-    ownership::{self, Control, Wanted, When},
-    remove,
-    safe_path::{self, Mounts, Place},
-    table::{self, Mount},
-};
+use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::io::Errno;
+use windlass_core::ids::ObjectName;
+use windlass_core::operation::{Cause, Earlier, Obstacle, Proof};
+use windlass_linux::mount::{self, Detached, Options, Swap, Tmpfs, Value};
+use windlass_linux::name::Name;
+use windlass_linux::ownership::{self, Control, Wanted, When};
+use windlass_linux::path_error::PathError;
+use windlass_linux::remove;
+use windlass_linux::safe_path::{Mounts, Place};
+use windlass_linux::table::{self, Mount};
 
 use super::{
-    Failure, Made, Plugin, Publish, Scene, Unpublish, Want, What, absolute, directory_proof, entry_proof, foreign,
-    mounted,
+    Failure, Made, Plugin, Publish, Scene, Unpublish, VolumeForm, Want, absolute, directory_proof, entry_proof,
+    foreign, mounted,
 };
-use crate::{
-    catalogue::{Attributes, Content, HeldUpBy, Limit, Refused, VolumeType},
-    layout::{Home, OPEN, PRIVATE, Slot},
-    objects::{Lookup, ObjectKind, Objects, Reference},
-    quantity,
-};
+use crate::catalogue::{Attributes, Content, HeldUpBy, Limit, Refused, VolumeType};
+use crate::layout::{Home, OPEN, PRIVATE, Slot};
+use crate::objects::{Lookup, ObjectKind, Objects, Reference};
+use crate::quantity;
 
 pub(super) use marker::Marker;
 
@@ -56,6 +47,11 @@ const HUGETLBFS: &str = "hugetlbfs";
 /// Scratch space.
 pub(super) static EMPTY_DIR: VolumeType = VolumeType {
     in_pod: |it| it.empty_dir.is_some(),
+    // What is on disk cannot become memory while a pod has it. No name of a volume has a colon in it.
+    variant: |it| match it.empty_dir.as_ref().and_then(|it| it.medium.as_deref()) {
+        None | Some("") => String::new(),
+        Some(medium) => format!(":{medium}"),
+    },
     attributes: |_| OPEN_TO_ALL,
     content: Content::Scratch,
     limit: |volume| match &volume.empty_dir {
@@ -219,7 +215,7 @@ impl Task<'_> {
         self.finish(&root)?;
         let mut scratch = directory(root, false)?;
         // It was finished once, and its note is gone: to remove it had begun, so something of it may be missing.
-        if self.made.is_some_and(|it| it.what == What::Directory) {
+        if self.made.is_some_and(|it| it.form == VolumeForm::Directory) {
             scratch.made.lost_at = Some(SystemTime::now());
         }
         Ok(scratch)
@@ -414,10 +410,10 @@ fn take_away(
     let Some(parent) = home.find_parent(slot)? else { return Ok(()) };
     let unmounted = unmount(scene, &parent, slot, made)?;
     let was_mount = unmounted
-        || match made.map(|it| &it.what) {
-            Some(What::Mount(_)) => true,
-            Some(What::Directory) => false,
-            Some(What::Host) | None => is_mount_point(&parent, &slot.name)?,
+        || match made.map(|it| &it.form) {
+            Some(VolumeForm::Mount(_)) => true,
+            Some(VolumeForm::Directory) => false,
+            Some(VolumeForm::Host) | None => is_mount_point(&parent, &slot.name)?,
         };
     if was_mount {
         remove::empty_directories(&parent, &slot.name)?;
@@ -462,7 +458,7 @@ fn is_mount_point(parent: &Place, name: &Name) -> Result<bool, Failure> {
             Ok(is_directory && Mode::from_raw_mode(status.st_mode) == PRIVATE)
         }
         Err(Errno::NOENT) => Ok(false),
-        Err(source) => Err(safe_path::Error::Look { path: parent.path().join(name.as_path()), source }.into()),
+        Err(source) => Err(PathError::new("look at", parent.path().join(name.as_path()), source).into()),
     }
 }
 
@@ -495,7 +491,7 @@ fn give_to_group(root: &Place, group: Option<i64>) {
 /// Only the directory that windlass made is handed out and emptied: another one that was put in its place is somebody
 /// else's, whatever is in it (I-4, I-5).
 fn check_same(seen: Proof, made: Option<&Made>, path: impl FnOnce() -> PathBuf) -> Result<(), Failure> {
-    if made.is_none_or(|it| it.what != What::Directory || it.proof.holds_for(&seen)) {
+    if made.is_none_or(|it| it.form != VolumeForm::Directory || it.proof.holds_for(&seen)) {
         return Ok(());
     }
     let text = format!(
@@ -508,7 +504,7 @@ fn check_same(seen: Proof, made: Option<&Made>, path: impl FnOnce() -> PathBuf) 
 
 fn directory(root: Place, is_new: bool) -> Result<Scratch, Failure> {
     let proof = directory_proof(&root)?;
-    let made = Made { proof, what: What::Directory, path: root.path().into(), refresh_at: None, lost_at: None };
+    let made = Made { proof, form: VolumeForm::Directory, path: root.path().into(), refresh_at: None, lost_at: None };
     Ok(Scratch { root, made, is_new })
 }
 

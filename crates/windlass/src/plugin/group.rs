@@ -1,24 +1,20 @@
 //! Whose group a volume is given to: that of the first pod (P-145, P-209..P-215).
 
-use std::{
-    num::NonZero,
-    sync::mpsc::{self, RecvTimeoutError},
-    time::{Duration, Instant},
-};
+use std::num::NonZero;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
-use windlass_core::{
-    ids::PodUid,
-    operation::{Cause, Obstacle},
-    spec::Access,
-};
-use windlass_linux::{
-    ownership::{self, Control, Wanted, When},
-    safe_path::{self, Place},
-    table::Mount,
-};
+use windlass_core::ids::PodUid;
+use windlass_core::operation::{Cause, Obstacle};
+use windlass_core::spec::Access;
+use windlass_linux::ownership::{self, Control, Wanted, When};
+use windlass_linux::path_error::PathError;
+use windlass_linux::safe_path::Place;
+use windlass_linux::table::Mount;
 
 use super::{Failure, Publish, Scene, Want, chain};
-use crate::{observe::Observed, tell::Tell};
+use crate::observe::Observed;
+use crate::tell::Tell;
 
 /// More threads would be waiting for the same disk.
 const THREADS_MAX: usize = 4;
@@ -42,7 +38,7 @@ pub(crate) fn wanted(want: &Want) -> Result<Option<u32>, Failure> {
 /// Gives what was just mounted to the group, unless another pod has it: then a difference is only told (E-308).
 pub(super) fn give(scene: &Scene, task: &Publish<'_>, root: &Place, mount: &Mount, group: u32) -> Result<(), Failure> {
     if is_shared(scene, mount) {
-        let look = |source| safe_path::Error::Look { path: root.path().into(), source };
+        let look = |source| PathError::new("look at", root.path(), source);
         let found = rustix::fs::fstat(root).map_err(look)?.st_gid;
         if found != group {
             let text = format!(

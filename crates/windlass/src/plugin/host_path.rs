@@ -1,22 +1,17 @@
 //! `hostPath`: a path of the host as it is (P-130..P-139). Nothing is made below the pod, so there is nothing to undo.
 
-use std::{
-    fs::{self, DirBuilder, FileType},
-    io,
-    os::unix::fs::{DirBuilderExt, FileTypeExt},
-    path::{Component, Path},
-};
+use std::fs::{self, DirBuilder, FileType};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
+use std::path::{Component, Path};
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::HostPathVolumeSource;
-use rustix::{
-    fs::{Mode, OFlags},
-    io::Errno,
-};
-use windlass_core::{
-    flight::Trace,
-    operation::{Cause, Obstacle},
-};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use windlass_core::flight::Trace;
+use windlass_core::operation::{Cause, Obstacle};
+use windlass_core::spec::{Capabilities, Refresh};
 
 use super::{Failure, Made, Plugin, Publish, Scene, Unpublish, Want, obstacle};
 use crate::catalogue::VolumeType;
@@ -25,6 +20,8 @@ use crate::catalogue::VolumeType;
 pub(super) static HOST_PATH: VolumeType = VolumeType {
     in_pod: |it| it.host_path.is_some(),
     persistent: |it| it.host_path.is_some(),
+    // Nothing is done to a path, so the pod's next container can be given another.
+    capabilities: |_| Capabilities { refresh: Refresh::OnChange, ..Capabilities::default() },
     trace: Trace::Nothing,
     ..VolumeType::plain("kubernetes.io/host-path", &HostPath)
 };

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+use windlass_core::flight::Trace;
 
 use super::{Failure, Made, Plugin, Publish, Scene, Unpublish};
 use crate::catalogue::{Attributes, VolumeType};
@@ -11,6 +12,7 @@ use crate::catalogue::{Attributes, VolumeType};
 /// Images.
 pub(super) static IMAGE: VolumeType = VolumeType {
     in_pod: |it| it.image.is_some(),
+    trace: Trace::Nothing,
     attributes: |_| Attributes { read_only: true, managed: false, relabel: false },
     ..VolumeType::plain("kubernetes.io/image", &Image)
 };

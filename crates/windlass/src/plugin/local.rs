@@ -11,28 +11,22 @@ mod device;
 mod directory;
 mod raw;
 
-use std::{
-    fmt::Display,
-    path::{Component, Path, PathBuf},
-};
+use std::fmt::Display;
+use std::path::{Component, Path, PathBuf};
 
 use async_trait::async_trait;
-use windlass_core::{
-    expand,
-    flight::Trace,
-    operation::{Cause, Obstacle, Proof},
-    spec::{Access, Capabilities, Concurrency, Identity, Mode, Sharing, VolumeSpec},
-};
-use windlass_linux::{
-    device::{AtPath, Device},
-    name::{self, Name},
-    safe_path::Place,
-    whole_file,
-};
+use windlass_core::expand;
+use windlass_core::flight::Trace;
+use windlass_core::operation::{Cause, Obstacle, Proof};
+use windlass_core::spec::{Access, Capabilities, Concurrency, Identity, Mode, Sharing, VolumeSpec};
+use windlass_linux::device::{AtPath, Device};
+use windlass_linux::name::{self, Name};
+use windlass_linux::safe_path::Place;
+use windlass_linux::whole_file;
 
 use super::{
-    Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, Want, What, absolute, foreign, mount_proof, mounted,
-    nothing_proof, unmount,
+    Failure, Left, Made, Plugin, Publish, Scene, Stage, Unpublish, VolumeForm, Want, absolute, foreign, mount_proof,
+    mounted, nothing_proof, unmount,
 };
 use crate::catalogue::{Attributes, VolumeType};
 
@@ -219,7 +213,7 @@ impl<'a> Source<'a> {
     /// What is staged where there is nothing to be done.
     fn untouched(&self) -> Made {
         let path = self.path.clone();
-        Made { proof: nothing_proof(&path), what: What::Host, path, refresh_at: None, lost_at: None }
+        Made { proof: nothing_proof(&path), form: VolumeForm::Host, path, refresh_at: None, lost_at: None }
     }
 
     fn missing(&self) -> Failure {
@@ -323,7 +317,7 @@ mod tests {
         let source = Source::of(&want).unwrap();
         assert_eq!(source.path, Path::new("/proc/self"));
         assert_eq!(source.look().unwrap(), Target::Directory, "links are followed");
-        assert_eq!(source.untouched().what, What::Host);
+        assert_eq!(source.untouched().form, VolumeForm::Host);
     }
 
     /// P-25, P-33.

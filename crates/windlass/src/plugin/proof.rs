@@ -4,12 +4,10 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType};
 use windlass_core::operation::Proof;
-use windlass_linux::{
-    mount::Detached,
-    name::Name,
-    safe_path::Place,
-    table::{self, Device, Mount, MountId, Watch},
-};
+use windlass_linux::mount::Detached;
+use windlass_linux::name::Name;
+use windlass_linux::safe_path::Place;
+use windlass_linux::table::{self, Device, Mount, MountId, Watch};
 
 use super::Failure;
 use crate::fingerprint::Fingerprint;

@@ -4,12 +4,10 @@ use std::sync::atomic::AtomicBool;
 
 use rustix::io::Errno;
 use windlass_core::operation::Cause;
-use windlass_linux::{
-    safe_path::{self, Place},
-    usage,
-};
+use windlass_linux::safe_path::Place;
+use windlass_linux::usage;
 
-use super::{Failure, Made, What};
+use super::{Failure, Made, VolumeForm};
 
 /// A walk through a volume that is a plain directory ends here: what is larger is counted up to this.
 const ENTRIES_MAX: u64 = 1_000_000;
@@ -55,14 +53,14 @@ pub(super) fn measure(made: &Made) -> Result<Statistics, Failure> {
         return Err(unmeasured("the container runtime mounts it, and alone knows how full it is".into()));
     }
     let place = Place::root(&made.path).map_err(|error| match error {
-        safe_path::Error::OpenRoot { path, source: Errno::NOTDIR } => {
-            unmeasured(format!("{} is no directory, and only directories are measured", path.display()))
+        error if error.errno() == Errno::NOTDIR => {
+            unmeasured(format!("{} is no directory, and only directories are measured", made.path.display()))
         }
         error => error.into(),
     })?;
     let bytes_and_inodes = |bytes, inodes| Statistics { bytes: Some(bytes), inodes: Some(inodes), condition: None };
-    match made.what {
-        What::Mount(_) | What::Host => {
+    match made.form {
+        VolumeForm::Mount(_) | VolumeForm::Host => {
             let space = usage::statfs(&place).map_err(|error| Failure::open(&error))?;
             let bytes = Measure {
                 total: Some(space.capacity_bytes),
@@ -73,7 +71,7 @@ pub(super) fn measure(made: &Made) -> Result<Statistics, Failure> {
                 Measure { total: Some(space.inodes), available: Some(space.inodes_free), used: space.inodes_used };
             Ok(bytes_and_inodes(bytes, inodes))
         }
-        What::Directory => {
+        VolumeForm::Directory => {
             let budget = usage::Budget { entries_max: ENTRIES_MAX, stop: &AtomicBool::new(false) };
             let walked = usage::walk(&place, &budget).map_err(|error| Failure::open(&error))?;
             let bytes = Measure { used: walked.used_bytes, ..Measure::default() };

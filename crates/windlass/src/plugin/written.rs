@@ -6,31 +6,24 @@
 //! Nothing is touched before all contents are there, and an update that fails leaves the version in use as it is; the
 //! kubelet takes the whole volume away then (P-103, W-3).
 
-use std::{cell::Cell, time::SystemTime};
+use std::cell::Cell;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Volume;
 use rustix::fs::Mode;
-use windlass_core::{
-    ids::{ObjectName, PodUid},
-    operation::{Cause, Earlier, Obstacle},
-    spec::{Capabilities, Refresh},
-};
-use windlass_linux::{
-    atomic_dir::{self, Contents},
-    name::{Name, Relative},
-    safe_path::{Mounts, Place},
-    usage,
-};
+use windlass_core::ids::{ObjectName, PodUid};
+use windlass_core::operation::{Cause, Earlier, Obstacle};
+use windlass_core::spec::{Capabilities, Refresh};
+use windlass_linux::atomic_dir::{self, Contents};
+use windlass_linux::name::{Name, Relative};
+use windlass_linux::safe_path::{Mounts, Place};
+use windlass_linux::usage;
 
-use super::{
-    Failure, Left, Made, Plugin, Publish, Scene, Unpublish,
-    empty_dir::{self, Marker, Medium, Scratch},
-};
-use crate::{
-    catalogue::{Attributes, Content, HeldUpBy, Limit, VolumeType},
-    payload::{self, Surroundings},
-};
+use super::empty_dir::{self, Marker, Medium, Scratch};
+use super::{Failure, Left, Made, Plugin, Publish, Scene, Unpublish};
+use crate::catalogue::{Attributes, Content, HeldUpBy, Limit, VolumeType};
+use crate::payload::{self, Surroundings};
 
 /// The keys of a secret.
 pub(super) static SECRET: VolumeType =

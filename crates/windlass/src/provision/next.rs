@@ -29,8 +29,10 @@ pub(crate) struct Facts<'a> {
     pub(crate) is_reread: bool,
     /// Something on this node has the volume, or may have it.
     pub(crate) is_in_use: bool,
-    /// Its class says that it stays, or said so when it was made.
+    /// Its class says that it stays, or said so when it was made, or a persistent volume said so.
     pub(crate) is_retained: bool,
+    /// A persistent volume that is the same volume says that it stays, or has said so.
+    pub(crate) says_retain: bool,
     /// Somebody else names it.
     pub(crate) is_named: bool,
 }
@@ -44,7 +46,7 @@ pub(crate) enum Next {
     Settled,
     /// Nothing before the time comes to try again.
     BackOff,
-    /// Write down that the claim was seen to go, or that it is back.
+    /// Write down that the claim was seen to go, that it is back, that somebody says that its volume goes, or stays.
     Note,
     /// Have a volume made.
     Make,
@@ -73,7 +75,7 @@ pub(crate) enum Next {
 pub(crate) enum Kept {
     /// Nobody saw that the claim went.
     NotSeen,
-    /// Its class says so.
+    /// Its class says so, or a persistent volume has said so.
     Retained,
     /// The claim names another volume.
     NamesAnother,
@@ -83,14 +85,19 @@ pub(crate) enum Kept {
 
 /// Decides.
 pub(crate) fn next(facts: &Facts<'_>) -> Next {
-    let Facts { given, noted, .. } = *facts;
+    let Facts { given, noted, departure, .. } = *facts;
+    let is_noted = |it: &Provision| it.departure.as_ref() == departure;
     match (given, noted) {
         // What was begun to be deleted is nobody's any more, whoever asks for it by now (I-10).
-        (_, Some(noted)) if noted.is_doomed() => match facts.is_complete {
-            true => delete(facts),
-            false => Next::Unknown,
-        },
-        (_, Some(noted)) if noted.departure.as_ref() != facts.departure => Next::Note.once_due(facts),
+        (_, Some(noted)) if noted.is_doomed() && (is_noted(noted) || departure.is_none_or(|it| !it.is_ordered)) => {
+            match facts.is_complete {
+                true => delete(facts),
+                false => Next::Unknown,
+            }
+        }
+        (_, Some(noted)) if !is_noted(noted) || facts.says_retain && noted.is_deleted_with_claim() => {
+            Next::Note.once_due(facts)
+        }
         (Some(given), Some(noted)) if noted.volume.is_some() => {
             if noted.bound(given).is_none() {
                 Next::Keep(Kept::NamesAnother)
@@ -105,7 +112,7 @@ pub(crate) fn next(facts: &Facts<'_>) -> Next {
         (None, Some(_)) if !facts.is_complete => Next::Unknown,
         (None, Some(noted)) if noted.volume.is_some() && facts.is_retained => Next::Keep(Kept::Retained),
         (None, Some(_)) if facts.is_named => Next::Keep(Kept::Named),
-        (None, Some(_)) if facts.departure.is_none() => Next::Keep(Kept::NotSeen),
+        (None, Some(_)) if departure.is_none() => Next::Keep(Kept::NotSeen),
         (None, Some(_)) if facts.is_in_use => Next::LetGo,
         (None, Some(_)) => match facts.due {
             None => Next::Begin,
@@ -189,6 +196,7 @@ mod tests {
             is_reread: true,
             is_in_use: false,
             is_retained: noted.is_some_and(|it| !it.is_deleted_with_claim()),
+            says_retain: false,
             is_named: false,
         }
     }
@@ -249,6 +257,27 @@ mod tests {
         let unwritten = Facts { departure: Some(&departure), due: Some(Time(0)), ..facts(None, Some(&made)) };
         assert_eq!(next(&unwritten), Next::Note);
         assert_eq!(next(&Facts { departure: None, ..facts(Some(&one), Some(&gone)) }), Next::Note, "it is back");
+        let ordered = Departure { is_ordered: true, ..departure };
+        let doomed = gone.clone().released(true);
+        for noted in [&gone, &doomed] {
+            assert_eq!(next(&Facts { departure: Some(&ordered), ..facts(None, Some(noted)) }), Next::Note, "an order");
+        }
+    }
+
+    /// I-15: it is the word of whoever wrote it about this volume, and counts when all manifests are gone.
+    #[test]
+    fn that_a_persistent_volume_says_retain_is_on_disk_before_anything_else_is_done() {
+        let (one, made) = (claim(1), made("Delete"));
+        let gone = made.clone().departed(Some(departure()));
+        for (given, noted) in [(Some(&one), &made), (None, &made), (None, &gone)] {
+            let told = Facts { says_retain: true, due: Some(Time(0)), ..facts(given, Some(noted)) };
+            assert_eq!(next(&told), Next::Note);
+            let after = noted.clone().retained();
+            let retained = next(&Facts { says_retain: true, due: Some(Time(0)), ..facts(given, Some(&after)) });
+            assert_eq!(retained, if given.is_some() { Next::Settled } else { Next::Keep(Kept::Retained) });
+        }
+        let doomed = gone.released(true);
+        assert_eq!(next(&Facts { says_retain: true, ..facts(None, Some(&doomed)) }), Next::Delete, "it is too late");
     }
 
     #[test]

@@ -1,20 +1,19 @@
 //! What was made for claims, on disk: one file for each, which outlasts a power cut as the volume does.
 
-use std::{
-    ffi::OsStr,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::Mode;
-use windlass_linux::{
-    name::{Name, Relative},
-    safe_path::{Mounts, Place},
-    whole_file::{self, Survives},
-};
+use windlass_linux::name::{Name, Relative};
+use windlass_linux::safe_path::{Mounts, Place};
+use windlass_linux::whole_file::{self, Survives};
 
 use super::Provision;
-use crate::{fingerprint::Fingerprint, layout, objects::Reference, plugin::Failure};
+use crate::fingerprint::Fingerprint;
+use crate::layout;
+use crate::objects::Reference;
+use crate::plugin::Failure;
 
 /// No object is larger, and there are three in a file.
 const BYTES_MAX: usize = 8 << 20;

@@ -4,15 +4,16 @@
 //! What does not fit into a name has a number for one, and what it is about stands in the record alone. So it is with
 //! attaches and stages too, because a volume's identity can be long.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
-use windlass_core::{ids::VolumeId, spec::Mode};
-use windlass_linux::{
-    name::{Error, Name},
-    whole_file,
-};
+use windlass_core::ids::VolumeId;
+use windlass_core::spec::Mode;
+use windlass_linux::name::{Error, Name};
+use windlass_linux::whole_file;
 
-use crate::{fingerprint::Fingerprint, layout::Slot};
+use crate::fingerprint::Fingerprint;
+use crate::layout::Slot;
 
 const SEPARATOR: u8 = b':';
 

@@ -1,24 +1,20 @@
 //! A record as it is on disk: a line of JSON.
 
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    path::Path,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use windlass_core::{
-    ids::BootId,
-    operation::Proof,
-    spec::{Attach, Capabilities, Concurrency, Identity, Refresh, Sharing, VolumeSpec},
-};
+use windlass_core::ids::BootId;
+use windlass_core::operation::Proof;
+use windlass_core::spec::{Attach, Capabilities, Concurrency, Identity, Refresh, Sharing, VolumeSpec};
 use windlass_linux::name::Name;
 
 use super::{Key, Record, State, name};
-use crate::plugin::{Made, What};
+use crate::plugin::{Made, VolumeForm};
 
 /// The version that is written. A record of a newer one is read as far as it makes sense.
 const VERSION: u32 = 1;
@@ -273,10 +269,10 @@ impl<'a> Volume<'a> {
 impl<'a> MadeFields<'a> {
     fn of(made: &'a Made) -> Self {
         let Proof { mount_id, device, root, kind } = made.proof;
-        let (what, mounted_at) = match &made.what {
-            What::Mount(path) => (WhatWord::Mount, Some(path.into())),
-            What::Directory => (WhatWord::Directory, None),
-            What::Host => (WhatWord::Host, None),
+        let (what, mounted_at) = match &made.form {
+            VolumeForm::Mount(path) => (WhatWord::Mount, Some(path.into())),
+            VolumeForm::Directory => (WhatWord::Directory, None),
+            VolumeForm::Host => (WhatWord::Host, None),
         };
         let seconds = |it: SystemTime| it.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let (refresh_at_seconds, lost_at_seconds) = (made.refresh_at.map(seconds), made.lost_at.map(seconds));
@@ -287,14 +283,14 @@ impl<'a> MadeFields<'a> {
     fn made(self) -> Made {
         let time = |seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
         let path = self.path.into_owned();
-        let what = match self.what {
-            WhatWord::Mount => What::Mount(self.mounted_at.map_or_else(|| path.clone(), Cow::into_owned)),
-            WhatWord::Directory => What::Directory,
-            WhatWord::Host => What::Host,
+        let form = match self.what {
+            WhatWord::Mount => VolumeForm::Mount(self.mounted_at.map_or_else(|| path.clone(), Cow::into_owned)),
+            WhatWord::Directory => VolumeForm::Directory,
+            WhatWord::Host => VolumeForm::Host,
         };
         Made {
             proof: Proof { mount_id: self.mount_id, device: self.device, root: self.root, kind: self.kind },
-            what,
+            form,
             path,
             refresh_at: self.refresh_at_seconds.and_then(time),
             lost_at: self.lost_at_seconds.and_then(time),

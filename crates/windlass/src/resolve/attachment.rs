@@ -4,16 +4,13 @@
 //! while its attachment still stands. A node without a UID is nobody's but whoever wrote it down, and is not asked.
 
 use super::{Origin, Task};
-use crate::{
-    objects::{Lookup, Objects},
-    plugin::csi::names,
-};
-use k8s_openapi::api::{core::v1::Node, storage::v1::VolumeAttachment};
+use crate::objects::{Lookup, Objects};
+use crate::plugin::csi::names;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use std::collections::BTreeMap;
-use windlass_core::{
-    event::Attachment,
-    spec::{Attach, Capabilities},
-};
+use windlass_core::event::Attachment;
+use windlass_core::spec::{Attach, Capabilities};
 
 /// The code with which a driver says that a node can take no more volumes (C-32).
 const EXHAUSTED: i32 = 8;

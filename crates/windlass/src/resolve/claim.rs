@@ -1,17 +1,18 @@
 //! From a pod's claim to its persistent volume (E-150..E-155), with the kubelet's checks in the kubelet's order.
 
-use super::{Trouble, usage::Usage};
-use crate::{
-    objects::{Lookup, Objects, Reference, View},
-    provision::NOT_REQUIRED,
-    quantity,
+use super::Trouble;
+use super::usage::Usage;
+use crate::objects::{Lookup, Objects, Reference, View};
+use crate::provision::NOT_REQUIRED;
+use crate::quantity;
+use k8s_openapi::api::core::v1::{
+    self as api, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimStatus, Volume,
 };
-use k8s_openapi::{
-    api::core::v1::{self as api, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimStatus, Volume},
-    apimachinery::pkg::api::resource::Quantity,
-};
-use std::{collections::BTreeMap, sync::Arc};
-use windlass_core::{expand, spec::Mode};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use windlass_core::expand;
+use windlass_core::spec::Mode;
 
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 const GROUP: &str = "pv.beta.kubernetes.io/gid";

@@ -1,6 +1,7 @@
 //! How large the scratch space of a pod may grow (E-89).
 
-use crate::{catalogue::Limit, quantity};
+use crate::catalogue::Limit;
+use crate::quantity;
 use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements};
 
 const RESOURCE: &str = "ephemeral-storage";
@@ -52,10 +53,8 @@ fn of_pod(spec: &PodSpec) -> Result<u64, quantity::Error> {
 mod tests {
     use super::*;
     use crate::catalogue::{Origin, VolumeType};
-    use k8s_openapi::{
-        api::core::v1::Volume,
-        serde_json::{self, Value, json},
-    };
+    use k8s_openapi::api::core::v1::Volume;
+    use k8s_openapi::serde_json::{self, Value, json};
 
     fn container(limit: &str) -> Value {
         json!({"name": "c", "resources": {"limits": {"ephemeral-storage": limit}}})

@@ -2,14 +2,11 @@
 //!
 //! Seven kinds are always translated; the rest of windlass sees only CSI. What is given is not changed.
 
-use k8s_openapi::{
-    api::core::v1::{
-        AWSElasticBlockStoreVolumeSource, AzureDiskVolumeSource, CSIPersistentVolumeSource, NodeSelectorRequirement,
-        NodeSelectorTerm, PersistentVolume, PersistentVolumeSpec, SecretReference, Volume,
-        VsphereVirtualDiskVolumeSource,
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::core::v1::{
+    AWSElasticBlockStoreVolumeSource, AzureDiskVolumeSource, CSIPersistentVolumeSource, NodeSelectorRequirement,
+    NodeSelectorTerm, PersistentVolume, PersistentVolumeSpec, SecretReference, Volume, VsphereVirtualDiskVolumeSource,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::{BTreeMap, BTreeSet};
 
 const EBS: &str = "ebs.csi.aws.com";

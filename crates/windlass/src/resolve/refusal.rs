@@ -4,16 +4,14 @@
 //! use, and is tried again. So they say nothing about whether a volume is wanted, and a volume that a pod has stays.
 
 use super::{Definition, Task, affinity};
-use crate::{
-    catalogue::{Origin, VolumeType},
-    objects::{Lookup, ObjectKind, Objects, Reference},
-};
+use crate::catalogue::{Origin, VolumeType};
+use crate::objects::{Lookup, ObjectKind, Objects, Reference};
 use k8s_openapi::api::storage::v1::CSIDriver;
-use std::{collections::BTreeMap, fmt, sync::Arc};
-use windlass_core::{
-    ids::{InnerName, ObjectName},
-    spec::{Capabilities, Mode},
-};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use windlass_core::ids::{InnerName, ObjectName};
+use windlass_core::spec::{Capabilities, Mode};
 
 /// Why a mount is refused before it is tried, in the kubelet's words (P-48).
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,20 +1,17 @@
-//! A number that changes when what is to be in a written volume changes.
+//! A number that changes when a volume that follows its description is to be another: what is to be in a written volume, or
+//! which path of the host it is.
 //!
 //! It is made of how the volume is described, of the versions of the objects it shows, and of what it shows of the pod
 //! itself. It is kept on disk beside the volume, so it is the same after a restart. Tokens are not in it: they expire
 //! rather than change, and their plugin knows when.
 
-use crate::{
-    fingerprint::Fingerprint,
-    objects::{Lookup, ObjectKind, Objects, View},
-};
-use k8s_openapi::{
-    api::core::v1::{self as api, DownwardAPIVolumeFile, Volume},
-    serde, serde_json,
-};
+use crate::fingerprint::Fingerprint;
+use crate::objects::{Lookup, ObjectKind, Objects, View};
+use k8s_openapi::api::core::v1::{self as api, DownwardAPIVolumeFile, PersistentVolume, Volume};
+use k8s_openapi::{serde, serde_json};
 use std::collections::BTreeMap;
 
-/// The revision of a written volume of a pod.
+/// The revision of a volume that a pod describes itself.
 pub(super) fn of<O: Objects + ?Sized>(
     view: &mut View<'_, O>,
     pod: &api::Pod,
@@ -53,6 +50,13 @@ pub(super) fn of<O: Objects + ?Sized>(
         }
     }
     sum.fingerprint.finish()
+}
+
+/// The revision of a persistent volume that is used as it is described.
+pub(super) fn of_persistent(volume: &PersistentVolume) -> u64 {
+    let mut fingerprint = Fingerprint::new([0, 0]);
+    fingerprint.field(&serde_json::to_vec(&volume.spec).unwrap_or_default());
+    fingerprint.finish()
 }
 
 struct Sum<'a, 'b, O: ?Sized> {

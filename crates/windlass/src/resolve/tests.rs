@@ -1,11 +1,11 @@
 //! Manifests in, what the engine is told out. The texts of errors are the kubelet's own, taken from runs of it.
 
 use super::*;
-use crate::{catalogue::Driver, defaults, memory::Memory};
-use k8s_openapi::{
-    serde::de::DeserializeOwned,
-    serde_json::{self, Value, json},
-};
+use crate::catalogue::RegisteredDriver;
+use crate::defaults;
+use crate::memory::Memory;
+use k8s_openapi::serde::de::DeserializeOwned;
+use k8s_openapi::serde_json::{self, Value, json};
 use proptest::prelude::*;
 use std::fmt::Write;
 
@@ -22,7 +22,7 @@ metadata: {name: node-1, labels: {kubernetes.io/hostname: node-1}}
 /// A world of objects and pods.
 struct World {
     settings: Settings,
-    drivers: Drivers,
+    drivers: RegisteredDrivers,
     memory: Memory,
     pods: Vec<api::Pod>,
 }
@@ -31,7 +31,7 @@ impl World {
     fn new(manifests: &str) -> Self {
         let mut world = Self {
             settings: Settings::new("node-1"),
-            drivers: Drivers::new(),
+            drivers: RegisteredDrivers::new(),
             memory: Memory::new([1, 2]),
             pods: Vec::new(),
         };

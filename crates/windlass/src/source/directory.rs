@@ -1,7 +1,8 @@
 //! A directory of manifests as a source of pods and objects.
 //!
 //! Read are files whose names end in `.yaml`, `.yml` or `.json`, in the directory and in those below it; names that begin
-//! with a dot, and those that editors give to their temporary files, are passed over. A link to a file is read where it
+//! with a dot, and those that editors give to their temporary files, are passed over; of names that only have capitals in
+//! their ends (`.YAML`) it is said that they are. A link to a file is read where it
 //! leads, so a directory that Kubernetes itself keeps current (`..data`) works; links to directories are not followed,
 //! except that the directory itself may be one. Changes are told by the kernel, and what a file amounts to is decided in
 //! `ledger.rs`.
@@ -13,32 +14,27 @@
 //! the source is complete. On a network file system the kernel tells only of what this machine changes;
 //! [`Directory::reread`] is for the rest.
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsStr,
-    io,
-    panic::{self, AssertUnwindSafe},
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
+use std::ops::Deref;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
-use windlass_core::{
-    event::{Containers, Hold},
-    ids::PodUid,
-    reason::Code,
-};
+use windlass_core::event::{Containers, Hold};
+use windlass_core::ids::PodUid;
+use windlass_core::reason::Code;
 use windlass_linux::watched_files::{self, Change, Choice, Handle, Origin, WatchedFiles};
 
 pub use windlass_linux::watched_files::{Error as WatchError, Trouble};
 
 use super::ledger::{self, Departed, Give, Holders, Holding, Ledger, Parsed};
-use crate::{
-    Node, node,
-    view::{Problem, Severity},
-};
+use crate::view::{Problem, Severity};
+use crate::{Node, node};
 
 /// A manifest that is larger is not read: an object has at most 1 MiB in an API server, and nobody writes eight of them.
 const BYTES_MAX: u64 = 8 << 20;
@@ -138,6 +134,9 @@ pub struct Summary {
     /// Whether every file could be read once since the start, and the directory is not lost: only then is it known what there
     /// is, and anything taken away that is not there (I-1).
     pub complete: bool,
+    /// Whether all that was just said was so at one moment since the start: what was not there then is not there by a manifest
+    /// that nobody has read.
+    pub was_complete: bool,
     /// Why the directory itself cannot be read, or is another than the one that was read, if that is so. What it gave stays
     /// in force.
     pub lost: Option<Arc<str>>,
@@ -186,6 +185,28 @@ impl Summary {
     }
 }
 
+/// What a directory gives, now and whenever that changes. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Summaries(watch::Receiver<Summary>);
+
+impl Summaries {
+    /// What the directory gives at this moment. Meanwhile it cannot change, so this is not to be kept.
+    pub fn now(&self) -> impl Deref<Target = Summary> + '_ {
+        self.0.borrow()
+    }
+
+    /// Waits until the directory gives something else than when this was last called, or made; `None` once nobody watches
+    /// the directory any more.
+    pub async fn changed(&mut self) -> Option<()> {
+        self.0.changed().await.ok()
+    }
+
+    /// Waits until what the directory gives is like this; `None` once nobody watches the directory any more.
+    pub async fn wait_for(&mut self, is_like: impl FnMut(&Summary) -> bool) -> Option<Summary> {
+        self.0.wait_for(is_like).await.ok().map(|it| it.clone())
+    }
+}
+
 /// Who is given what is in force.
 type Sink = Box<dyn FnMut(Give) + Send>;
 /// The same for several threads; empty once nothing is to be given any more.
@@ -217,13 +238,13 @@ impl Directory {
     }
 
     /// Reads the directory for a node of this name, which need not have started yet.
-    pub fn read(path: &Path, node: &str, config: Config) -> Result<Found, Error> {
-        Found::read(path, Some(node), config)
+    pub fn read(path: &Path, node: &str, config: Config) -> Result<ReadDirectory, Error> {
+        ReadDirectory::read(path, Some(node), config)
     }
 
     /// What the directory gives, now and whenever that changes.
-    pub fn summary(&self) -> watch::Receiver<Summary> {
-        self.summary.clone()
+    pub fn summary(&self) -> Summaries {
+        Summaries(self.summary.clone())
     }
 
     /// Lets pods go that are in force by manifests in directories that cannot be read any more ([`Summary::is_lost`]): nobody
@@ -242,14 +263,14 @@ impl Directory {
     }
 }
 
-/// What was found in a directory of manifests, before it is given to a node.
-pub struct Found {
+/// A directory of manifests that was read, and is not given to a node yet.
+pub struct ReadDirectory {
     files: WatchedFiles,
     ledger: Ledger,
     config: Config,
 }
 
-impl Found {
+impl ReadDirectory {
     fn read(path: &Path, node: Option<&str>, config: Config) -> Result<Self, Error> {
         let config = config.sane();
         let failed = |source| Error::Watch { path: path.into(), source };
@@ -313,9 +334,9 @@ impl Found {
     }
 }
 
-impl std::fmt::Debug for Found {
+impl std::fmt::Debug for ReadDirectory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Found").field("as_of", &self.files.as_of()).finish_non_exhaustive()
+        f.debug_struct("ReadDirectory").field("as_of", &self.files.as_of()).finish_non_exhaustive()
     }
 }
 
@@ -412,6 +433,7 @@ fn take(ledger: &mut Ledger, changes: Vec<Change>) {
                 ledger.unreadable(&path, &format!("{trouble}; {kept}. {gone}"));
             }
             Change::Unreadable { path, trouble } => ledger.unreadable(&path, &trouble.to_string()),
+            Change::Misnamed { path } => ledger.misnamed(&path),
             Change::Replaced { meant, .. } => ledger.replaced(meant),
         }
     }
@@ -439,6 +461,7 @@ impl Aside {
             let (Change::Content { path, .. }
             | Change::Gone { path, .. }
             | Change::Unreadable { path, .. }
+            | Change::Misnamed { path }
             | Change::Replaced { path, .. }) = &change;
             self.newest.remove(path);
             match change {
@@ -566,11 +589,14 @@ impl Reader {
                         }
                         _ => {
                             leaving.retain(|(_, it)| !it.is_undone_by(&give));
-                            // A pod that has not been given since the directory was lost would be gone at once, and is to
-                            // be gone after its delay, or held.
+                            // After a loss, whatever has not been given again is gone at once. So what is to go after its
+                            // delay, or to be held, comes first; and what the kernel told of meanwhile is read first.
                             let gone = leaving.iter().filter(|(_, it)| matches!(it, Give::PodGone(..)));
-                            match (&give, gone.map(|(at, _)| *at).max()) {
-                                (Give::Complete(_), Some(last)) if lost.is_some() => leaving.push((last, give)),
+                            let last = gone.map(|(at, _)| *at).max();
+                            match &give {
+                                Give::Complete(_) if lost.is_some() => {
+                                    leaving.push((last.map_or(now, |it| it.max(now)), give));
+                                }
                                 _ => pass_on(give, lost, sink),
                             }
                         }
@@ -599,6 +625,7 @@ impl Reader {
             }
             summary.complete &= lost.is_none();
             summary.lost.clone_from(lost);
+            summary.was_complete |= summary.complete;
             changed |= was_known != (summary.complete, summary.lost.clone());
             changed |= ledger.tell_problems(summary);
             // What is being read is not in force, and nothing says why.
@@ -624,7 +651,8 @@ fn pass_on(give: Give, lost: &mut Option<Arc<str>>, sink: &mut Sink) {
 }
 
 fn choice(grace: Duration) -> Choice {
-    Choice { file: is_manifest, directory: |it| !is_passed_over(it), bytes_max: BYTES_MAX, grace }
+    let misnamed = |it: &OsStr| is_manifest(&it.to_ascii_lowercase());
+    Choice { file: is_manifest, misnamed, directory: |it| !is_passed_over(it), bytes_max: BYTES_MAX, grace }
 }
 
 fn is_manifest(name: &OsStr) -> bool {

@@ -12,109 +12,31 @@
 
 mod claim;
 mod file;
+mod give;
 mod holders;
 mod loss;
+mod objection;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use windlass_core::ids::PodUid;
 use windlass_linux::watched_files::Origin;
 
+use self::claim::{Claim, Definition};
+use self::file::{File, Item, Value, Version};
+pub(crate) use self::give::{Departed, Give, Holding};
 pub(crate) use self::holders::Holders;
-use self::{
-    claim::{Claim, Definition},
-    file::{End, File, Item, Value, Version},
-    loss::Cut,
-};
-use crate::{
-    memory::Object,
-    objects::Reference,
-    packed::Packed,
-    validate,
-    view::{Problem, Severity},
-};
+use crate::memory::Object;
+use crate::objects::Reference;
+use crate::packed::Packed;
+use crate::validate;
+use crate::view::{Problem, Severity};
 
 use super::directory::Summary;
-
-/// What to tell the node, in this order.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Give {
-    /// An object appeared or changed.
-    Object(Object),
-    /// A pod appeared or changed.
-    Pod(Arc<Pod>, Packed),
-    /// A pod is not in force any more.
-    PodGone(PodUid, Departed),
-    /// A pod is not in force any more, because the file that named it names another one in its place.
-    PodReplaced(PodUid),
-    /// Whether a pod is this node's cannot be told: what is there of it stays (I-1).
-    PodHeld(PodUid, Holding),
-    /// An object is not in force any more; and why it may be that nobody took it away.
-    ObjectGone(Reference, Option<Arc<str>>),
-    /// All there is has been given, but for what cannot be read, if anything: it may say more. Given again when that is
-    /// another thing.
-    Complete(Option<Arc<str>>),
-    /// The directory itself cannot be read, for this reason. Once it can, all pods are given again, and then `Complete`.
-    Lost(Arc<str>),
-    /// Others than before are in force where several files say what something is: to be kept for the next start.
-    Holders(Holders),
-    /// Other files than before are read, in which nothing is missing that was in force; and whether somebody meant that.
-    Replaced { meant: bool },
-    /// Everything has been read again, so many times with this.
-    Read(u64),
-    /// Nobody reads the files any more, because of a defect: nothing that follows is known.
-    BrokenOff(Arc<str>),
-}
-
-/// Why it cannot be told whether a pod is this node's. The texts name the files.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Holding {
-    /// Its manifest is for another node.
-    OtherNode(Arc<str>),
-    /// Its manifest is not in force, because another pod of its name is.
-    Conflict(Arc<str>),
-    /// Its manifest was in conflict and is gone.
-    ConflictOver,
-    /// Its manifest was removed, and it may be in a file that cannot be read, or has an error.
-    Removed,
-    /// A file that named it was written in place without it, and nothing tells that its writer came to the end; or it
-    /// vanished while its newest version had an error.
-    Rewritten(Arc<str>),
-}
-
-/// What is to be known of a pod that is not in force any more, to tell whether that is meant.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Departed {
-    /// Since when it was in force, as the ledger counts.
-    since: u64,
-    /// Why it may be that nobody took it away.
-    pub(super) rewritten: Option<Arc<str>>,
-}
-
-impl Give {
-    /// Whether it need not wait until something is known of every file: a pod is only held then, and the doubt is told along.
-    pub(crate) fn is_told_in_doubt(&self) -> bool {
-        matches!(self, Self::PodGone(..) | Self::Complete(_))
-    }
-
-    /// Whether what waits to be given is overtaken by what is given now.
-    pub(crate) fn is_undone_by(&self, given: &Self) -> bool {
-        match (self, given) {
-            (Self::PodGone(uid, _), Self::Pod(pod, _)) => pod.metadata.uid.as_deref() == Some(uid.as_str()),
-            (Self::PodGone(uid, _), Self::PodHeld(held, _)) => uid == held,
-            (Self::ObjectGone(reference, _), Self::Object(object)) => object.reference() == *reference,
-            (Self::Complete(_), Self::Complete(_) | Self::Lost(_)) => true,
-            _ => false,
-        }
-    }
-}
 
 /// What two objects must not have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -147,7 +69,7 @@ impl std::fmt::Display for Key {
 }
 
 /// The files and what they amount to.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Ledger {
     root: PathBuf,
     /// Pods that name another node are not ours.
@@ -250,38 +172,7 @@ struct Changes {
 impl Ledger {
     /// Nothing yet, of files below this directory.
     pub(crate) fn new(root: &Path, node: Option<&str>) -> Self {
-        Self {
-            root: root.into(),
-            node: node.map(Into::into),
-            files: BTreeMap::new(),
-            unread: BTreeSet::new(),
-            troubled: BTreeSet::new(),
-            unused: BTreeSet::new(),
-            refused: BTreeSet::new(),
-            claims: BTreeMap::new(),
-            touched: BTreeSet::new(),
-            rewritten: BTreeMap::new(),
-            doubted: BTreeMap::new(),
-            count: 0,
-            named: BTreeMap::new(),
-            bearers: BTreeMap::new(),
-            pods: BTreeMap::new(),
-            elsewhere: BTreeMap::new(),
-            objects: BTreeMap::new(),
-            recalled: Holders::default(),
-            holders: Holders::of(root),
-            awaited: BTreeSet::new(),
-            awaited_uids: BTreeSet::new(),
-            conflicts: BTreeMap::new(),
-            outdone: BTreeMap::new(),
-            uid_conflicts: BTreeMap::new(),
-            open: Vec::new(),
-            complete: false,
-            lost: None,
-            told: None,
-            replaced: None,
-            problems_changed: false,
-        }
+        Self { root: root.into(), node: node.map(Into::into), holders: Holders::of(root), ..Self::default() }
     }
 
     /// A directory is another than before.
@@ -305,6 +196,14 @@ impl Ledger {
         if !self.files.contains_key(path) {
             self.trouble(path, Vec::new());
         }
+    }
+
+    /// A file is there that is not read, because of its name.
+    pub(crate) fn misnamed(&mut self, path: &Path) {
+        let message = "it is not read: the name of a manifest ends in .yaml, .yml or .json, in small letters".into();
+        let (severity, path_shown) = (Severity::Warning, self.shown(path));
+        let problem = Problem { severity, path: path_shown, line: None, object: None, message };
+        self.offer(path, Version { problems: vec![problem], ..Version::default() });
     }
 
     /// This was read of what is in the file now.
@@ -354,76 +253,6 @@ impl Ledger {
             self.unread.remove(&path);
             self.claim(&path, &before.items);
         }
-    }
-
-    /// What a version of a file lacks that the good one has, and that perhaps nobody took away; or why it may not be what
-    /// somebody means at all (I-1).
-    fn lacking(&self, path: &Path, version: &Version) -> Result<Vec<Key>, Box<Problem>> {
-        let good = self.files.get(path).and_then(|it| it.good.as_ref());
-        let kept = if good.is_some() { "; its last good version stays in force" } else { "" };
-        let problem = |line, object, message| {
-            Err(Box::new(Problem { severity: Severity::Error, path: self.shown(path), line, object, message }))
-        };
-        if version.ending.is_blank {
-            let nothing = "it says nothing, as files do whose writer was interrupted or found the disk full";
-            let meant = "if that is meant, write `{apiVersion: v1, kind: List, items: []}`, or remove it";
-            return problem(None, None, format!("{nothing}{kept}; {meant}"));
-        }
-        let Some(good) = good else { return Ok(Vec::new()) };
-        // The first of a name is the one that counts.
-        let now: BTreeMap<&Key, &Item> = version.items.iter().rev().map(|it| (&it.key, it)).collect();
-        let elsewhere: BTreeSet<&Key> = version.elsewhere.iter().collect();
-        let before = good.items.iter().filter(|it| !matches!(it.key, Key::Elsewhere(_)));
-        let missing = before.clone().filter(|it| !now.contains_key(&it.key) && !self.is_kept_beside(path, it));
-        // Of a pod that is another node's by now nothing is lost.
-        let missing: Vec<&Key> = missing.map(|it| &it.key).collect();
-        let gone: Vec<&Key> = missing.iter().copied().filter(|it| !elsewhere.contains(it)).collect();
-        let other = version.others.iter().find(|(it, _)| !good.others.iter().any(|(other, _)| other == it));
-        if let (Some(first), Some((other, line))) = (gone.first(), other) {
-            let text = format!("{first} is not here any more, and this, which is not read, is here in its place");
-            let meant = format!("if that is meant, take {first} out of the file first");
-            return problem(Some(*line), Some(other.to_string()), format!("{text}{kept}; {meant}"));
-        }
-        if let Some((it, lost)) = version.misspelt(good, &gone) {
-            let text = format!("{}: there is no such field, and {lost} is not here any more", it.field);
-            let meant = format!("did you mean {}? If not, take the field out", it.nearest);
-            return problem(Some(it.line), Some(it.key.to_string()), format!("{text}{kept}; {meant}"));
-        }
-        if version.origin.moved {
-            return Ok(Vec::new());
-        }
-        if !version.origin.is_at(&good.origin) {
-            let less = || before.clone().find_map(|then| now.get(&then.key)?.lost(then, Cut::BetweenLines));
-            let Some(lost) = missing.first().map(ToString::to_string).or_else(less) else { return Ok(Vec::new()) };
-            let text = format!("another file system is there than before, and its file lacks {lost}, or has another");
-            let meant = "put back what was there; if this is meant, move the file into place (mv) once more";
-            return problem(None, None, format!("{text}{kept}; {meant}"));
-        }
-        let lost = match (version.end(good), gone.as_slice(), version.lost(good)) {
-            (End::Said, ..) => return Ok(Vec::new()),
-            (End::AsBefore, ..) | (End::Unknown, [], None) => {
-                let replaced = before.filter(|then| now.get(&then.key).is_some_and(|it| it.replaces(then)));
-                return Ok(gone.iter().copied().chain(replaced.map(|it| &it.key)).cloned().collect());
-            }
-            (End::Unknown, [], Some(lost)) => lost,
-            (End::Unknown, [one], _) => one.to_string(),
-            (End::Unknown, [one, rest @ ..], _) => format!("{one} and {} more", rest.len()),
-        };
-        let text = format!("it ends without {lost}, perhaps because its writer was interrupted");
-        let meant =
-            "if that is meant, move the file into place (mv), end it with a line of three dots (...), or remove it";
-        problem(None, None, format!("{text}{kept}; {meant}"))
-    }
-
-    /// Whether another file has an object of this one, with all that would go with it.
-    fn is_kept_beside(&self, path: &Path, item: &Item) -> bool {
-        self.beside(path, item).any(|it| it.keeps(item))
-    }
-
-    /// What other files say that an object is.
-    fn beside<'a>(&'a self, path: &'a Path, item: &Item) -> impl Iterator<Item = &'a Item> {
-        let places = self.claims.get(&item.key).into_iter().flat_map(|it| it.places());
-        places.filter(move |it| *it.file != *path).filter_map(|it| self.item(it))
     }
 
     /// Offers again what was refused for what other files have meanwhile.

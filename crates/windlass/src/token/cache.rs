@@ -4,12 +4,10 @@
 
 use super::{Error, Provider, Request, Token};
 use crate::fingerprint::Fingerprint;
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime},
-};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 use windlass_core::ids::PodUid;
 
 /// No token is used for longer, however long it lives (P-289).

@@ -1,9 +1,7 @@
 //! Tokens from a program: whoever has an issuer of tokens already writes a few lines that ask it.
 
-use std::{
-    path::PathBuf,
-    time::{Duration, SystemTime},
-};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -88,7 +86,8 @@ impl Provider for Program {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, os::unix::fs::PermissionsExt};
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 

@@ -4,20 +4,14 @@
 //! Whoever is shown a token checks it with [`LocalIssuer::key_set`].
 
 use super::{EXPIRATION_SECONDS, Error, Provider, Request, Token};
-use base64::{
-    Engine,
-    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
-};
-use ring::{
-    digest,
-    rand::{SecureRandom, SystemRandom},
-    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair},
-};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::digest;
+use ring::rand::{SecureRandom, SystemRandom};
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::json;
-use std::{
-    fmt,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What comes before the point of a P-256 key in its usual form, SubjectPublicKeyInfo (RFC 5480).
 const PUBLIC_KEY_HEADER: [u8; 26] = [

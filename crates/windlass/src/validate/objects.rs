@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::core::v1::{PersistentVolume, PersistentVolumeClaim},
-    apimachinery::pkg::api::resource::Quantity,
-};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::{DRIVER_TIMEOUT, Findings, volume::fields_of};
-use crate::{catalogue::Origin, memory::Object, quantity};
+use super::volume::fields_of;
+use super::{DRIVER_TIMEOUT, Findings};
+use crate::catalogue::Origin;
+use crate::memory::Object;
+use crate::quantity;
 
 /// What an API server keeps of one config map or secret.
 const BYTES_MAX: usize = 1 << 20;

@@ -166,6 +166,8 @@ fn what_is_wrong_with_an_object_is_told_by_field() {
         ("ConfigMap", "data: {a: c}, binaryData: {a: Yw==}", &["binaryData.a"]),
         ("ConfigMap", &format!("data: {{a: {mebibyte}}}"), &["data"]),
         ("ConfigMap", "data: {a: c}, inmutable: true", &["inmutable"]),
+        ("ConfigMap", "data: {a/b: c}", &["data.a/b"]),
+        // Of a Secret the key may be the value, if somebody swapped them (I-12).
         ("Secret", "stringData: {a/b: c}", &["data"]),
         ("PersistentVolume", &format!("spec: {{{volume}, local: {{path: /a}}, {affinity}}}"), &[]),
         ("PersistentVolume", &format!("spec: {{{volume}, local: {{path: /a}}}}"), &["spec.nodeAffinity"]),

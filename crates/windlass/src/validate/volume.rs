@@ -1,19 +1,15 @@
 //! One volume of a pod, and what it has in common with a persistent volume.
 
-use k8s_openapi::{
-    api::core::v1::{
-        DownwardAPIVolumeFile, HostPathVolumeSource, KeyToPath, ProjectedVolumeSource, Volume, VolumeProjection,
-    },
-    apimachinery::pkg::api::resource::Quantity,
+use k8s_openapi::api::core::v1::{
+    DownwardAPIVolumeFile, HostPathVolumeSource, KeyToPath, ProjectedVolumeSource, Volume, VolumeProjection,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Serialize;
 use windlass_linux::name::Relative;
 
 use super::Findings;
-use crate::{
-    catalogue::{Origin, VolumeType},
-    quantity,
-};
+use crate::catalogue::{Origin, VolumeType};
+use crate::quantity;
 
 /// Kinds that CSI drivers have taken over.
 const MIGRATED: [&str; 7] = [

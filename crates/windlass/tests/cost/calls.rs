@@ -1,10 +1,14 @@
 //! System calls, counted by strace.
 
-use std::{collections::BTreeMap, process::Stdio};
+use std::collections::BTreeMap;
+use std::process::Stdio;
 
-use windlass_testing::{harness::Failure, namespace::BASE};
+use windlass_testing::harness::Failure;
+use windlass_testing::namespace::BASE;
 
-use crate::{COUNTED, judge, limits::CALLS, play::PLAY};
+use crate::limits::CALLS;
+use crate::play::PLAY;
+use crate::{COUNTED, judge};
 
 /// By name.
 type Counts = BTreeMap<String, f64>;

@@ -19,7 +19,8 @@ pub(crate) const ALLOCATIONS: Limits = Limits { up: 660.0, down: 310.0 };
 /// Times that a thread went to sleep, of a pod that comes and goes alone. Threads that meet can do with fewer or need more.
 pub(crate) const WAKE_UPS: Limits = Limits { up: 26.0, down: 30.0 };
 
-/// Worker threads at a time, on a machine with so many processors.
+/// Worker threads at a time, on a machine with so many processors: those that take volumes away, those that make them and the
+/// directories of pods, and those that take over from others that have become slow.
 pub(crate) const fn threads(processors: usize) -> usize {
-    16 + 2 * processors
+    16 + 3 * processors
 }

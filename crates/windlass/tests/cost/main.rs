@@ -9,14 +9,13 @@ mod limits;
 mod play;
 mod rest;
 
-use std::{alloc::System, process::ExitCode};
+use std::alloc::System;
+use std::process::ExitCode;
 
 use stats_alloc::{Region, StatsAlloc};
-use windlass_testing::{
-    harness::{Failure, Tests},
-    namespace,
-    wait::PATIENCE,
-};
+use windlass_testing::harness::{Failure, Tests};
+use windlass_testing::namespace;
+use windlass_testing::wait::PATIENCE;
 
 use limits::{ALLOCATIONS, Limits, WAKE_UPS};
 use play::Play;

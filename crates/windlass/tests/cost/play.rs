@@ -1,17 +1,16 @@
 //! Pods that come and go on a node in this process; or, for those who count from outside, in one of its own.
 
-use std::{ops::Range, process::ExitCode, time::Duration};
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::Duration;
 
-use k8s_openapi::{
-    api::core::v1::{ConfigMap, Pod, Secret},
-    serde_json::{self, json},
-};
-use windlass::{
-    Node,
-    source::{Containers, Source},
-};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::serde_json::{self, json};
+use windlass::Node;
+use windlass::source::{Containers, Source};
 use windlass_core::ids::PodUid;
-use windlass_testing::{namespace::BASE, wait::run};
+use windlass_testing::namespace::BASE;
+use windlass_testing::wait::run;
 
 /// Tells the program to play alone: how many pods come, and how many of them go again.
 pub(crate) const PLAY: &str = "--play";

@@ -1,10 +1,8 @@
 //! What the kernel tells of threads: how often they slept, and what they sleep for.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
 
 /// How often each thread of this process has gone to sleep, the caller left out.
 pub(crate) struct Slept(BTreeMap<String, u64>);

@@ -4,11 +4,9 @@
 use std::sync::Arc;
 use windlass_testing::harness::Tests;
 
-use crate::{
-    driver::{Driver, Memory},
-    giving::Giving as _,
-    host::{Host, bring_up, take_down},
-};
+use crate::driver::{Driver, Memory};
+use crate::giving::Giving as _;
+use crate::host::{Host, bring_up, take_down};
 
 pub(crate) fn tests(tests: &mut Tests) {
     crate::add(tests, "a_volume_that_is_not_staged_takes_one_call_to_come_and_one_to_go", &[], |host| {

@@ -1,32 +1,29 @@
 //! What becomes of the volumes of claims that go, grow or cannot have one, where this node has them made: volumes are deleted
 //! late, or because somebody says so (I-15), and whatever is not as it should be says why (I-7).
 
+use std::fs::{self, DirEntry};
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::{
-    api::{
-        core::v1::{PersistentVolume, PersistentVolumeClaim},
-        storage::v1::StorageClass,
-    },
-    serde_json::{Value, json},
-};
-use windlass::{
-    Node,
-    manifest::{ObjectKind, Reference},
-    node::{Change, ClaimRefusal, Deleted, Tone},
-    view::{Claim, ClaimPhase},
-};
-use windlass_testing::{scripted::Fault, wait::run};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::serde_json::{Value, json};
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use windlass::Node;
+use windlass::manifest::{ObjectKind, Reference};
+use windlass::node::{Change, ClaimRefusal, Deleted, Tone};
+use windlass::view::{Claim, ClaimPhase, ClaimStatus};
+use windlass_testing::scripted::Fault;
+use windlass_testing::wait::{self, run};
 
-use crate::{
-    controlled::{claim, class, delete, explained, give, reference, start, until},
-    driver::{Driver, Memory},
-    giving::Giving as _,
-    host::{GROWN, Host, NAME, bring_up, of, pod, take_down, uid},
-};
+use crate::controlled::{claim, class, delete, explained, give, reference, start, until};
+use crate::driver::{Driver, Memory};
+use crate::giving::Giving as _;
+use crate::host::{GROWN, Host, NAME, bring_up, of, pod, take_down, uid};
 
 crate::tests! {
+    a_deletion_that_was_not_sent_can_still_be_stopped,
     a_claim_that_comes_back_in_time_has_its_volume_as_before,
     a_class_that_keeps_volumes_has_them_forgotten_and_not_deleted,
     a_driver_is_asked_for_its_services_once,
@@ -39,6 +36,12 @@ crate::tests! {
     a_volume_that_another_persistent_volume_names_is_not_deleted,
     a_volume_that_another_claim_names_is_not_deleted,
     a_driver_that_answers_two_claims_with_one_volume_is_found_out,
+    a_claim_whose_driver_lies_is_tried_again_or_let_go_of_if_somebody_says_so,
+    a_persistent_volume_that_says_retain_keeps_the_volume_when_both_are_gone,
+    a_persistent_volume_of_the_same_name_that_says_retain_keeps_the_volume_too,
+    an_order_to_delete_that_cannot_be_noted_is_refused_and_changes_nothing,
+    an_order_to_delete_outlives_a_restart_and_not_the_claim,
+    what_keeps_a_volume_says_what_lets_go_of_it,
     a_class_that_is_changed_to_keep_volumes_keeps_those_that_it_has_made,
     a_volume_whose_claim_an_earlier_life_saw_go_stays_as_long_as_orphans_do,
     a_volume_whose_claim_was_not_seen_to_go_is_listed_and_told_of_once,
@@ -148,10 +151,10 @@ fn a_claim_that_comes_back_in_time_has_its_volume_as_before(host: &Host) {
     let before = Timestamp::now();
     node.remove_object(&reference());
     let gone = until_phase(&node, ClaimPhase::DeletePending).status;
-    let due = gone.delete_at.expect("a time").duration_since(before);
-    // Times are shown to the millisecond.
-    let ten = SignedDuration::from_millis(600_000 - 1);
-    assert!(due >= ten && due < ten + SignedDuration::from_secs(30), "{due:?}");
+    // Between what the two clocks say a moment may pass: times are counted by one and shown by the other.
+    let (due, ten) = (gone.delete_at.expect("a time"), SignedDuration::from_mins(10));
+    let moment = SignedDuration::from_secs(1);
+    assert!(due >= before + ten - moment && due <= Timestamp::now() + ten + moment, "{before} {due}");
     let reason = gone.reasons.last().expect("a reason");
     assert_eq!(reason.code, "DeletePending");
     assert!(reason.remedy.contains("Put the claim back") && reason.remedy.contains("windlass delete claim"));
@@ -250,6 +253,30 @@ fn a_volume_whose_claim_an_earlier_life_saw_go_stays_as_long_as_orphans_do(host:
     host.end(node);
 }
 
+/// The volume that was made for the claim, as a persistent volume that somebody writes.
+fn persistent(bound: &ClaimStatus, name: &str, policy: Option<&str>) -> PersistentVolume {
+    of(&json!({
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": policy,
+            "csi": {"driver": bound.driver, "volumeHandle": bound.volume_handle},
+        },
+    }))
+}
+
+/// A volume as messages call it.
+fn described(bound: &ClaimStatus) -> String {
+    let (volume, handle) = (bound.volume.as_ref().unwrap(), bound.volume_handle.as_ref().unwrap());
+    format!("{volume} ({handle} of driver {NAME})")
+}
+
+/// What is said of the claim's volume, once it is kept.
+fn until_kept(node: &Node, words: &str) -> String {
+    let message = |it: &Claim| it.status.reasons.last().map(|it| it.message.clone()).unwrap_or_default();
+    let is_so = |it: &Claim| it.status.phase == ClaimPhase::Kept && message(it).contains(words);
+    message(&until_shown(node, words, |it| it.is_some_and(is_so)).unwrap())
+}
+
 /// I-15: whatever its own claim says, it is somebody's.
 fn a_volume_that_another_persistent_volume_names_is_not_deleted(host: &Host) {
     let memory = Memory::new();
@@ -258,20 +285,12 @@ fn a_volume_that_another_persistent_volume_names_is_not_deleted(host: &Host) {
     give(&node, &class("Delete", "Immediate"), &claim());
     node.complete();
     let bound = until_phase(&node, ClaimPhase::Bound).status;
-    let (driver, handle) = (bound.driver.unwrap(), bound.volume_handle.unwrap());
-    let mine = json!({
-        "metadata": {"name": "mine"},
-        "spec": {
-            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
-            "csi": {"driver": driver, "volumeHandle": handle},
-        },
-    });
-    node.update_object(of::<PersistentVolume>(&mine));
+    node.update_object(persistent(&bound, "mine", Some("Delete")));
     node.remove_object(&reference());
-    let kept = until_phase(&node, ClaimPhase::Kept).status;
-    assert!(kept.reasons.last().unwrap().message.contains("the PersistentVolume mine is the same volume"), "{kept:#?}");
-    let refused = run(node.delete_claim("default", "claim"));
-    assert!(matches!(refused, Err(ClaimRefusal::Named { other, .. }) if other.contains("PersistentVolume mine")));
+    until_kept(&node, "the PersistentVolume mine is the same volume");
+    let other = "the PersistentVolume mine is the same volume of the driver".into();
+    let (claim, volume) = ("default/claim".into(), described(&bound));
+    assert_eq!(run(node.delete_claim("default", "claim")), Err(ClaimRefusal::Named { claim, volume, other }));
     assert_eq!(memory.calls(), ["CreateVolume"]);
     let changes = node.changes();
     node.remove_object(&Reference::new(ObjectKind::Volume, "", "mine"));
@@ -300,14 +319,7 @@ fn the_end_of_whatever_keeps_a_volume_begins_the_whole_time_anew(host: &Host) {
     let before = Timestamp::now();
     take_down(&node);
     counted_since(before);
-    let mine = json!({
-        "metadata": {"name": "mine"},
-        "spec": {
-            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
-            "csi": {"driver": bound.driver.unwrap(), "volumeHandle": bound.volume_handle.unwrap()},
-        },
-    });
-    node.update_object(of::<PersistentVolume>(&mine));
+    node.update_object(persistent(&bound, "mine", Some("Delete")));
     assert_eq!(until_phase(&node, ClaimPhase::Kept).status.delete_at, None, "what was counted counts for nothing");
     let before = Timestamp::now();
     node.remove_object(&Reference::new(ObjectKind::Volume, "", "mine"));
@@ -326,21 +338,20 @@ fn a_volume_that_another_claim_names_is_not_deleted(host: &Host) {
     let node = start(host);
     give(&node, &class("Delete", "Immediate"), &claim());
     node.complete();
-    let made = until_phase(&node, ClaimPhase::Bound).status.volume.unwrap();
+    let bound = until_phase(&node, ClaimPhase::Bound).status;
     let mut renamed = claim();
     renamed["metadata"]["name"] = json!("renamed");
-    renamed["spec"]["volumeName"] = json!(made);
+    renamed["spec"]["volumeName"] = json!(bound.volume);
     renamed["status"] = json!({"phase": "Bound"});
     node.update_object(of::<PersistentVolumeClaim>(&renamed));
     node.remove_object(&reference());
-    let kept = until_phase(&node, ClaimPhase::Kept).status;
-    assert!(kept.reasons.last().unwrap().message.contains("claim default/renamed names it"), "{kept:#?}");
+    until_kept(&node, "claim default/renamed names it");
     let all = run(node.show_claims()).unwrap();
     let shown = all.iter().find(|it| it.metadata.name == "renamed").unwrap();
     assert_eq!(shown.status.phase, ClaimPhase::Pending, "it is the other's");
     assert!(shown.status.reasons[0].message.contains("is bound to claim default/claim"), "{shown:#?}");
-    let refused = run(node.delete_claim("default", "claim"));
-    assert!(matches!(refused, Err(ClaimRefusal::Named { other, .. }) if other.contains("default/renamed")));
+    let (claim, volume, other) = ("default/claim".into(), described(&bound), "claim default/renamed names it".into());
+    assert_eq!(run(node.delete_claim("default", "claim")), Err(ClaimRefusal::Named { claim, volume, other }));
     assert_eq!(memory.calls(), ["CreateVolume"]);
     let changes = node.changes();
     node.remove_object(&Reference::new(ObjectKind::Claim, "default", "renamed"));
@@ -378,24 +389,271 @@ fn a_driver_that_answers_two_claims_with_one_volume_is_found_out(host: &Host) {
     memory.answer_with_one();
     let mut second = claim();
     second["metadata"]["name"] = json!("second");
+    let changes = node.changes();
     node.update_object(of::<PersistentVolumeClaim>(&second));
-    let mut changes = node.changes();
-    let failed = run(async {
-        loop {
-            let second = node.show_claims().await.unwrap().into_iter().find(|it| it.metadata.name == "second");
-            match second.filter(|it| it.status.phase == ClaimPhase::Failed) {
-                Some(second) => return second.status,
-                None => _ = changes.next().await,
-            }
-        }
-    });
-    assert_eq!((failed.reasons[0].code.as_str(), failed.volume_handle), ("DriverLied", None));
-    assert!(failed.reasons[0].message.contains("for claim default/claim already"), "{:?}", failed.reasons);
+    until(changes, "for claim default/claim already");
+    let claims = || run(node.show_claims()).unwrap();
+    let failed = claims().into_iter().find(|it| it.metadata.name == "second").unwrap().status;
+    let reason = &failed.reasons[0];
+    assert_eq!((reason.code.as_str(), failed.phase, failed.volume_handle), ("DriverLied", ClaimPhase::Failed, None));
+    assert!(
+        reason.message.ends_with("mend the driver, then: windlass retry claim/default/second; or remove the claim"),
+        "{reason:?}"
+    );
+    // Nothing was made for it, so nothing is left of it when it goes.
+    let changes = node.changes();
     node.remove_object(&Reference::new(ObjectKind::Claim, "default", "second"));
-    node.update_object(of::<PersistentVolumeClaim>(&claim()));
-    until_phase(&node, ClaimPhase::Bound);
+    until(changes, "is forgotten");
+    assert!(claims().iter().all(|it| it.metadata.name != "second"), "{:#?}", claims());
+    assert_eq!(phase(&node), Some(ClaimPhase::Bound));
     assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
     assert!(!memory.calls().contains(&"DeleteVolume"), "{:?}", memory.calls());
+}
+
+/// I-7, I-10: what a driver that makes no sense has made is not known, so it is forgotten only because somebody says so.
+fn a_claim_whose_driver_lies_is_tried_again_or_let_go_of_if_somebody_says_so(host: &Host) {
+    let (memory, _driver) = Driver::of(host);
+    let node = start(host);
+    let until_lied = |words: &str| {
+        let has_lied =
+            |it: &Claim| it.status.reasons.iter().any(|it| it.code == "DriverLied" && it.message.ends_with(words));
+        until_shown(&node, words, |it| it.is_some_and(has_lied));
+    };
+    memory.answer_with_none(true);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    until_lied("mend the driver, then: windlass retry claim/default/claim; or remove the claim");
+    memory.answer_with_none(false);
+    let retried = run(node.retry_claim("default", "claim")).unwrap();
+    assert_eq!(retried.map(|it| (it.what, it.attempts)), Some(("claim default/claim".into(), 1)));
+    until_phase(&node, ClaimPhase::Bound);
+    delete(&node);
+
+    memory.answer_with_none(true);
+    node.update_object(of::<PersistentVolumeClaim>(&claim()));
+    until_lied("or remove the claim");
+    node.remove_object(&reference());
+    until_lied("to leave what it may have made with it: windlass delete claim default/claim");
+    let mut changes = node.changes();
+    // While the driver is asked, there is something to be awaited.
+    while run(node.delete_claim("default", "claim")) == Err(ClaimRefusal::Busy { claim: "default/claim".into() }) {
+        run(changes.next());
+    }
+    until_shown(&node, "forgotten", |it| it.is_none());
+    assert_eq!(memory.calls().iter().filter(|it| **it == "DeleteVolume").count(), 1, "of the first");
+    assert_eq!(run(node.retry_claim("default", "claim")).unwrap(), None);
+    host.end(node);
+}
+
+/// I-15: of the two only the persistent volume was ever seen by whoever wrote it.
+fn a_persistent_volume_that_says_retain_keeps_the_volume_when_both_are_gone(host: &Host) {
+    let mine = Reference::new(ObjectKind::Volume, "", "mine");
+    for (policy, first, second) in [(None, reference(), mine.clone()), (Some("Retain"), mine, reference())] {
+        let (memory, driver) = Driver::of(host);
+        let node = start(host);
+        give(&node, &class("Delete", "Immediate"), &claim());
+        node.complete();
+        let bound = until_phase(&node, ClaimPhase::Bound).status;
+        let mut fixed = claim();
+        fixed["spec"]["volumeName"] = json!("mine");
+        node.update_object(persistent(&bound, "mine", policy));
+        node.update_object(of::<PersistentVolumeClaim>(&fixed));
+        node.remove_object(&first);
+        node.remove_object(&second);
+        let words = "a PersistentVolume of it said persistentVolumeReclaimPolicy: Retain";
+        until_kept(&node, words);
+        assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+        let node = start(host);
+        node.complete();
+        until_kept(&node, words);
+        assert_eq!(shown(&node).unwrap().status.reclaim_policy.as_deref(), Some("Retain"));
+        assert_eq!(memory.calls(), ["CreateVolume"], "{policy:?}");
+        let done = run(node.delete_claim("default", "claim"));
+        assert_eq!(done, Ok(Deleted::Released { volume: described(&bound) }));
+        until_shown(&node, "forgotten", |it| it.is_none());
+        assert_eq!(memory.calls(), ["CreateVolume"], "{policy:?}");
+        assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+        drop(driver);
+    }
+}
+
+/// As one edits it in Kubernetes. It may be given before what was noted is read.
+fn a_persistent_volume_of_the_same_name_that_says_retain_keeps_the_volume_too(host: &Host) {
+    let (memory, _driver) = Driver::of(host);
+    let node = start(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    let bound = until_phase(&node, ClaimPhase::Bound).status;
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+    let (name, node) = (bound.volume.clone().unwrap(), start(host));
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.update_object(persistent(&bound, &name, None));
+    node.complete();
+    until_shown(&node, "kept", |it| it.is_some_and(|it| it.status.reclaim_policy.as_deref() == Some("Retain")));
+    node.remove_object(&Reference::new(ObjectKind::Volume, "", &name));
+    node.remove_object(&reference());
+    until_kept(&node, "a PersistentVolume of it said persistentVolumeReclaimPolicy: Retain");
+    assert_eq!(memory.calls(), ["CreateVolume"]);
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+}
+
+/// I-11: whoever is told that it is being deleted need not say it again after a restart.
+fn an_order_to_delete_that_cannot_be_noted_is_refused_and_changes_nothing(host: &Host) {
+    let (memory, _driver) = Driver::of(host);
+    let node = patient(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    until_phase(&node, ClaimPhase::Bound);
+    node.remove_object(&reference());
+    until_shown(&node, "counted", |it| it.is_some_and(|it| !it.status.reasons.is_empty()));
+    let notes = host.path("node").join("windlass/provisions");
+    until_noted(&notes, "delayMilliseconds");
+    // What is below a mount is not written to.
+    mount_bind(&notes, &notes).unwrap();
+    let refused = run(node.delete_claim("default", "claim"));
+    assert!(matches!(&refused, Err(ClaimRefusal::NotNoted { claim, .. }) if claim == "default/claim"), "{refused:?}");
+    unmount(&notes, UnmountFlags::empty()).unwrap();
+    assert_eq!(phase(&node), Some(ClaimPhase::DeletePending));
+    assert!(!memory.calls().contains(&"DeleteVolume"));
+    let changes = node.changes();
+    run(node.delete_claim("default", "claim")).expect("it can be noted");
+    until(changes, "was deleted");
+    host.end(node);
+}
+
+/// I-15: while nobody is there to hear of it nothing has begun, whenever its time came.
+fn a_deletion_that_was_not_sent_can_still_be_stopped(host: &Host) {
+    for (stopped_by, phase) in
+        [("claim", ClaimPhase::Bound), ("class", ClaimPhase::Kept), ("PersistentVolume", ClaimPhase::Kept)]
+    {
+        let (memory, driver) = Driver::of(host);
+        let node = start(host);
+        give(&node, &class("Delete", "Immediate"), &claim());
+        node.complete();
+        let made = until_phase(&node, ClaimPhase::Bound);
+        drop(driver);
+        node.remove_object(&reference());
+        until_phase(&node, ClaimPhase::Failed);
+        match stopped_by {
+            "claim" => node.update_object(of::<PersistentVolumeClaim>(&claim())),
+            "class" => node.update_object(of::<StorageClass>(&class("Retain", "Immediate"))),
+            _ => node.update_object(persistent(&made.status, "mine", None)),
+        }
+        until_phase(&node, phase);
+        let _driver = Driver::start(host, &memory);
+        run(node.retry_claim("default", "claim")).unwrap();
+        until_phase(&node, phase);
+        assert!(!memory.calls().contains(&"DeleteVolume"), "{stopped_by}: {:?}", memory.calls());
+        host.end(node);
+    }
+}
+
+/// Waits until a note says this.
+fn until_noted(notes: &Path, word: &str) {
+    let says = |it: std::io::Result<DirEntry>| {
+        it.is_ok_and(|it| fs::read_to_string(it.path()).is_ok_and(|it| it.contains(word)))
+    };
+    wait::until(word, notes, || fs::read_dir(notes).is_ok_and(|mut it| it.any(says)));
+}
+
+/// I-11, I-15: as after a kill between the answer and the deletion.
+fn an_order_to_delete_outlives_a_restart_and_not_the_claim(host: &Host) {
+    let (memory, _driver) = Driver::of(host);
+    for comes_back in [true, false] {
+        let node = patient(host);
+        give(&node, &class("Delete", "Immediate"), &claim());
+        node.complete();
+        until_phase(&node, ClaimPhase::Bound);
+        node.remove_object(&reference());
+        until_shown(&node, "counted", |it| it.is_some_and(|it| !it.status.reasons.is_empty()));
+        assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+        let notes = host.path("node").join("windlass/provisions");
+        let note = std::fs::read_dir(notes).unwrap().next().unwrap().unwrap().path();
+        let text = std::fs::read_to_string(&note).unwrap();
+        let ordered = text.replace(r#""delayMilliseconds":600000"#, r#""delayMilliseconds":600000,"ordered":true"#);
+        assert_ne!(text, ordered);
+        std::fs::write(&note, ordered).unwrap();
+
+        let node = patient(host);
+        let is_told = |it: &Claim, words: &str| {
+            let told = it.status.reasons.last().is_some_and(|it| it.message.ends_with(words));
+            told && it.status.phase == ClaimPhase::DeletePending
+        };
+        let words = "as somebody said (windlass delete claim)";
+        until_shown(&node, "told while not all is known", |it| it.is_some_and(|it| is_told(it, words)));
+        assert_eq!(code(&node), "SourceIncomplete");
+        if comes_back {
+            // The orphan delay is for whoever put it back where this start does not see it.
+            node.test().complete_holding(LONG);
+            until_shown(&node, "told with its time", |it| {
+                it.is_some_and(|it| is_told(it, words) && it.status.delete_at.is_some())
+            });
+            node.update_object(of::<PersistentVolumeClaim>(&claim()));
+            until_phase(&node, ClaimPhase::Bound);
+            assert!(!memory.calls().contains(&"DeleteVolume"));
+        } else {
+            let changes = node.changes();
+            node.complete();
+            until(changes, "was deleted");
+        }
+        assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+    }
+    assert_eq!(memory.calls(), ["CreateVolume", "DeleteVolume"]);
+}
+
+/// I-7: what is advised is not refused.
+fn what_keeps_a_volume_says_what_lets_go_of_it(host: &Host) {
+    let (memory, _driver) = Driver::of(host);
+    let node = start(host);
+    give(&node, &class("Delete", "Immediate"), &claim());
+    node.complete();
+    let bound = until_phase(&node, ClaimPhase::Bound).status;
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
+
+    let node = start(host);
+    node.complete();
+    let volume = described(&bound);
+    let order = "windlass delete claim default/claim";
+    assert_eq!(
+        until_kept(&node, "nobody"),
+        format!("{volume} is kept: nobody saw that the claim went; to have it deleted: {order}")
+    );
+    let mut renamed = claim();
+    renamed["metadata"]["name"] = json!("renamed");
+    renamed["spec"]["volumeName"] = json!(bound.volume);
+    node.update_object(of::<PersistentVolumeClaim>(&renamed));
+    let kept = until_kept(&node, "renamed");
+    assert!(
+        kept.ends_with(&format!("to have it deleted, remove claim default/renamed first, then: {order}")),
+        "{kept}"
+    );
+    node.remove_object(&Reference::new(ObjectKind::Claim, "default", "renamed"));
+    node.update_object(persistent(&bound, "mine", None));
+    let kept = until_kept(&node, "Retain");
+    let mine = "the PersistentVolume mine";
+    assert!(
+        kept.ends_with(&format!("to forget it and leave it with its driver, remove {mine} first, then: {order}")),
+        "{kept}"
+    );
+    let mut fixed = claim();
+    fixed["spec"]["volumeName"] = json!("mine");
+    node.update_object(of::<PersistentVolumeClaim>(&fixed));
+    let names = |it: &Claim| {
+        it.status
+            .reasons
+            .iter()
+            .any(|it| it.message.ends_with(&format!("remove the claim and {mine} first, then: {order}")))
+    };
+    until_shown(&node, "named", |it| it.is_some_and(names));
+    node.remove_object(&reference());
+    node.remove_object(&Reference::new(ObjectKind::Volume, "", "mine"));
+    until_shown(&node, "free", |it| {
+        it.is_some_and(|it| it.status.reasons.iter().any(|it| it.message.ends_with(&format!("driver: {order}"))))
+    });
+    let released = run(node.delete_claim("default", "claim"));
+    assert_eq!(released, Ok(Deleted::Released { volume }));
+    assert_eq!((shown(&node), memory.calls()), (None, vec!["CreateVolume"]));
+    assert_eq!(run(node.stop(Duration::from_secs(30))), Ok(0));
 }
 
 /// I-10: another, empty one in its place would look as if all were well.

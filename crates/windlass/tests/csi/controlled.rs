@@ -2,23 +2,19 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::{core::v1::PersistentVolumeClaim, storage::v1::StorageClass},
-    serde_json::{Value, json},
-};
-use windlass::{
-    Node,
-    manifest::{ObjectKind, Reference},
-    node::Change,
-};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::serde_json::{Value, json};
+use windlass::Node;
+use windlass::manifest::{ObjectKind, Reference};
+use windlass::node::Change;
 use windlass_core::reason::Code;
-use windlass_testing::{scripted::Fault, wait::run};
+use windlass_testing::scripted::Fault;
+use windlass_testing::wait::run;
 
-use crate::{
-    driver::{Driver, Memory},
-    giving::Giving as _,
-    host::{Host, NAME, bring_up, of, pod, settle, take_down, uid},
-};
+use crate::driver::{Driver, Memory};
+use crate::giving::Giving as _;
+use crate::host::{Host, NAME, bring_up, of, pod, settle, take_down, uid};
 
 crate::tests! {
     a_claim_gets_a_volume_that_goes_with_it,

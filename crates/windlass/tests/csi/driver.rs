@@ -1,23 +1,19 @@
 //! A scripted driver whose volumes are tmpfs mounts, bound into pods. It makes volumes and attaches them, too: a volume is
 //! staged only with what attaching it gave.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Deref,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use rustix::{
-    io::Errno,
-    mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount},
-};
-use tonic::{Status, service::Routes};
-use windlass_csi::proto::{csi, registration::registration_server::RegistrationServer};
-use windlass_testing::{
-    scripted::{self, Registrar, Script, Volumes, lock, node_capabilities},
-    server::{Death, Server},
-};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+use tonic::Status;
+use tonic::service::Routes;
+use windlass_csi::proto::csi;
+use windlass_csi::proto::registration::registration_server::RegistrationServer;
+use windlass_testing::scripted::{self, Registrar, Script, Volumes, lock, node_capabilities};
+use windlass_testing::server::{Death, Server};
 
 use crate::host::{Host, NAME};
 
@@ -32,6 +28,7 @@ pub(crate) struct Memory {
     attached: Mutex<BTreeSet<String>>,
     made: Mutex<BTreeSet<String>>,
     answers_with_one: Mutex<bool>,
+    answers_with_none: Mutex<bool>,
     /// Whether volumes must be attached before they are staged.
     attaches: Mutex<bool>,
     /// The parameters with which volumes were made.
@@ -114,6 +111,11 @@ impl Memory {
     /// From now on it answers with the first volume that it has made, whatever it is asked for.
     pub(crate) fn answer_with_one(&self) {
         *lock(&self.answers_with_one) = true;
+    }
+
+    /// Whether it says from now on that it has made a volume, without any.
+    pub(crate) fn answer_with_none(&self, none: bool) {
+        *lock(&self.answers_with_none) = none;
     }
 
     /// The parameters with which volumes were made, in order.
@@ -238,6 +240,9 @@ impl Volumes for Memory {
     }
 
     fn create_volume(&self, request: csi::CreateVolumeRequest) -> Answer<csi::CreateVolumeResponse> {
+        if *lock(&self.answers_with_none) {
+            return Ok(Default::default());
+        }
         let first = lock(&self.made).first().cloned().filter(|_| *lock(&self.answers_with_one));
         let volume_id = first.unwrap_or_else(|| format!("id of {}", request.name));
         lock(&self.made).insert(volume_id.clone());

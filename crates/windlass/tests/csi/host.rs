@@ -1,17 +1,16 @@
 //! Where a test runs: a mount namespace, a directory, a node in it and the driver that it finds.
 
-use std::{ops::Deref, time::Duration};
+use std::ops::Deref;
+use std::time::Duration;
 
-use k8s_openapi::{
-    api::core::v1::Pod,
-    serde_json::{self, Value, json},
-};
-use windlass::{
-    Node,
-    node::{Builder, DriverSettings, Report, Volume},
-};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::serde_json::{self, Value, json};
+use windlass::Node;
+use windlass::node::{Builder, DriverSettings, Report, Volume};
 use windlass_core::ids::PodUid;
-use windlass_testing::{directory::Directory, namespace, wait::run};
+use windlass_testing::directory::Directory;
+use windlass_testing::namespace;
+use windlass_testing::wait::run;
 
 use crate::giving::Giving as _;
 

@@ -1,19 +1,17 @@
 //! The life of a driver's volume when nothing goes wrong, and of drivers that come, go and lie.
 
 use serde_json::json;
-use windlass::{
-    Node,
-    node::{Change, Changes},
-    view::PodPhase,
-};
-use windlass_core::{reason::Code, snapshot::Snapshot};
-use windlass_testing::{scripted::Fault, wait::run};
+use windlass::Node;
+use windlass::node::{Change, Changes};
+use windlass::view::PodPhase;
+use windlass_core::reason::Code;
+use windlass_core::snapshot::Snapshot;
+use windlass_testing::scripted::Fault;
+use windlass_testing::wait::run;
 
-use crate::{
-    driver::{Driver, Memory},
-    giving::Giving as _,
-    host::{Host, NAME, bring_up, of, pod, pod_of_group, settle, take_down, uid},
-};
+use crate::driver::{Driver, Memory};
+use crate::giving::Giving as _;
+use crate::host::{Host, NAME, bring_up, of, pod, pod_of_group, settle, take_down, uid};
 
 crate::tests! {
     a_pod_is_released_once_its_volume_is_unstaged_and_detached,

@@ -1,20 +1,19 @@
 //! What may be set for a driver or a volume: how long a call may take, and how many run at a time.
 
-use std::{
-    num::NonZeroUsize,
-    time::{Duration, Instant},
-};
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
 
-use k8s_openapi::{api::core::v1::PersistentVolume, serde_json::json};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use k8s_openapi::serde_json::json;
 use windlass::node::DriverSettings;
-use windlass_core::{ids::PodUid, reason::Code};
-use windlass_testing::{scripted::Fault, wait::run};
+use windlass_core::ids::PodUid;
+use windlass_core::reason::Code;
+use windlass_testing::scripted::Fault;
+use windlass_testing::wait::run;
 
-use crate::{
-    driver::Driver,
-    giving::Giving as _,
-    host::{Host, NAME, bring_up, give_as, of, pod, pod_as, settle, take_down, uid},
-};
+use crate::driver::Driver;
+use crate::giving::Giving as _;
+use crate::host::{Host, NAME, bring_up, give_as, of, pod, pod_as, settle, take_down, uid};
 
 const SHORT: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -15,7 +15,8 @@ mod limits;
 mod truth;
 
 use host::Host;
-use windlass_testing::{harness::Tests, namespace, tests};
+use windlass_testing::harness::Tests;
+use windlass_testing::{namespace, tests};
 
 /// Most of the time is waiting for the next try, so more run at a time than there are processors.
 const THREADS: usize = 16;

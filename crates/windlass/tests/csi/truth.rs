@@ -5,18 +5,16 @@
 //! mount and no staged volume. Where the outcome of a call was not known, the driver's log shows that the volume was undone or
 //! the call made again.
 
-use windlass::{
-    Node,
-    node::{Change, Changes},
-};
+use windlass::Node;
+use windlass::node::{Change, Changes};
 use windlass_core::notice::Verdict;
-use windlass_testing::{harness::Tests, scripted::Fault, wait::run};
+use windlass_testing::harness::Tests;
+use windlass_testing::scripted::Fault;
+use windlass_testing::wait::run;
 
-use crate::{
-    driver::{Driver, Memory},
-    giving::Giving as _,
-    host::{GROWN, Host, bring_up, pod, settle, uid},
-};
+use crate::driver::{Driver, Memory};
+use crate::giving::Giving as _;
+use crate::host::{GROWN, Host, bring_up, pod, settle, uid};
 
 const FAULTS: [Fault; 5] = [Fault::Refusal, Fault::DoneTooLate, Fault::NeverDone, Fault::DoneAndDead, Fault::Dead];
 

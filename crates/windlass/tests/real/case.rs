@@ -1,29 +1,21 @@
 //! Where a test runs.
 
-use std::{
-    error::Error,
-    ops::Deref,
-    os::unix::fs::{FileTypeExt, MetadataExt},
-    path::Path,
-    pin::pin,
-    sync::{Arc, RwLock},
-    task::{Context, Poll, Waker},
-};
+use std::error::Error;
+use std::ops::Deref;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::pin::pin;
+use std::sync::{Arc, RwLock};
+use std::task::{Context, Poll, Waker};
 
-use windlass::{
-    inner::{Cache, Layout, Memory, Scene, Tell},
-    manifest::Object,
-    token,
-};
-use windlass_linux::{
-    mount::{Tmpfs, tmpfs},
-    safe_path::Place,
-    table::Watch,
-};
-use windlass_testing::{
-    directory::{Directory, a_tmpfs},
-    namespace,
-};
+use windlass::inner::{Cache, Layout, Memory, Scene, Tell};
+use windlass::manifest::Object;
+use windlass::token;
+use windlass_linux::mount::{Tmpfs, tmpfs};
+use windlass_linux::safe_path::Place;
+use windlass_linux::table::Watch;
+use windlass_testing::directory::{Directory, a_tmpfs};
+use windlass_testing::namespace;
 
 /// What this node does itself waits for nobody.
 pub(crate) fn now<T>(work: impl Future<Output = T>) -> T {

@@ -1,32 +1,22 @@
 //! Scratch space on disk, in memory and in huge pages.
 
-use std::{
-    fs::File,
-    os::unix::fs::{PermissionsExt, symlink},
-    path::Path,
-};
+use std::fs::File;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
-use k8s_openapi::{
-    api::core::v1::{Node, Pod},
-    serde_json::{self, Value, json},
-};
-use windlass::{
-    inner::{Failure, Left, Made, What, mount_proof},
-    manifest::Object,
-};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::serde_json::{self, Value, json};
+use windlass::inner::{Failure, Left, Made, VolumeForm, mount_proof};
+use windlass::manifest::Object;
 use windlass_core::operation::{Cause, Earlier, Obstacle};
-use windlass_linux::{
-    abilities::Abilities,
-    mount::{self, Extent, Tmpfs},
-    safe_path::Place,
-};
+use windlass_linux::abilities::Abilities;
+use windlass_linux::mount::{self, Extent, Tmpfs};
+use windlass_linux::safe_path::Place;
 use windlass_testing::namespace::privileged;
 
-use crate::{
-    case::Case,
-    tests,
-    volume::{POD, Volume},
-};
+use crate::case::Case;
+use crate::tests;
+use crate::volume::{POD, Volume};
 
 tests![
     a_volume_on_disk_is_made_from_whatever_is_left_of_it,
@@ -92,7 +82,7 @@ fn a_volume_on_disk_is_made_from_whatever_is_left_of_it(case: &Case) {
             std::fs::set_permissions(case.path(VOLUME), std::fs::Permissions::from_mode(0o777)).unwrap();
         }
         let made = volume.publish(case, Earlier::Unknown).unwrap();
-        assert_eq!((&made.what, &made.path), (&What::Directory, &case.path(VOLUME)));
+        assert_eq!((&made.form, &made.path), (&VolumeForm::Directory, &case.path(VOLUME)));
         assert_eq!((case.mode(VOLUME), case.mode(NOTE), case.read(NOTE)), (0o777, 0o644, String::new()));
         assert_eq!(case.mounted(VOLUME), None);
         assert_eq!(case.path(VOLUME).join("kept").exists(), directory);
@@ -129,7 +119,7 @@ fn a_volume_in_memory_is_a_mount_with_a_size(case: &Case) {
         assert_eq!(mount.super_option("size").unwrap(), size);
         let noswap = Abilities::of_this_kernel().tmpfs_noswap.is_present();
         assert_eq!(mount.super_option("noswap").is_some(), noswap, "P-65");
-        assert_eq!((&made.what, made.proof), (&What::Mount(case.path(VOLUME)), mount_proof(&mount)));
+        assert_eq!((&made.form, made.proof), (&VolumeForm::Mount(case.path(VOLUME)), mount_proof(&mount)));
         assert_eq!((case.mode(VOLUME), case.mode(PARENT), case.mode(NOTE)), (0o1777, 0o755, 0o644));
         case.file(&format!("{VOLUME}/file"), "contents");
         assert_eq!(volume.publish(case, Earlier::Success).unwrap(), made, "again");
@@ -251,7 +241,7 @@ fn a_foreign_mount_on_a_volume_is_not_touched(case: &Case) {
     let host = Place::root(case.path("host")).unwrap();
     for volume in [disk(case), memory(case)] {
         let made = volume.publish(case, Earlier::Nothing).unwrap();
-        if made.what != What::Directory {
+        if made.form != VolumeForm::Directory {
             case.unmount(VOLUME);
         }
         // A part of a tmpfs, and no whole one.

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as api;
-use windlass::{
-    Node,
-    node::PodError,
-    source::{Containers, Source},
-};
+use windlass::Node;
+use windlass::node::PodError;
+use windlass::source::{Containers, Source};
 use windlass_core::ids::PodUid;
 
 /// A node that is given pods by a test.

@@ -2,26 +2,22 @@
 //!
 //! The kernel waits for an answer for as long as the connection to the server is open.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use k8s_openapi::serde_json::{Value, json};
-use windlass::{
-    Node,
-    node::{Change, StartError},
-};
+use windlass::Node;
+use windlass::node::{Change, StartError};
 use windlass_core::reason::Code;
 use windlass_linux::workers::Limits;
-use windlass_testing::{
-    process::{Process, copy_of_this_program},
-    silent::Silent,
-    wait::{run, until_exists},
-};
+use windlass_testing::process::{Process, copy_of_this_program};
+use windlass_testing::silent::Silent;
+use windlass_testing::wait::{run, until_exists};
 
 use super::node::{end, pod, ready, start, start_at};
-use crate::{case::Case, giving::Giving as _};
+use crate::case::Case;
+use crate::giving::Giving as _;
 
 crate::tests! {
     a_hung_host_path_holds_up_nobody_else_and_its_late_end_is_used,
@@ -89,6 +85,9 @@ const NODE: &str = "WINDLASS_TEST_HUNG_NODE";
 /// How it is to end, if not by itself.
 const END: &str = "WINDLASS_TEST_HUNG_END";
 
+/// Made once somebody waits in the kernel for the file system: a thread that has not come so far ends with its process.
+const ASKED: &str = "asked";
+
 /// Lives the life that ends while something hangs, if this process is the one.
 pub(crate) fn lived() -> bool {
     let Some(root) = std::env::var_os(NODE).map(PathBuf::from) else { return false };
@@ -106,6 +105,7 @@ pub(crate) fn lived() -> bool {
             std::thread::park();
         },
         "stop" => {
+            until_exists(&root.join(ASKED));
             assert_eq!(run(node.stop(Duration::ZERO)), Ok(1), "it says what still runs");
             return true;
         }
@@ -145,6 +145,8 @@ fn taken_over(case: &Case, how: &str) {
     // The file system goes first, also when this fails: nobody can wait for a process that hangs in it.
     let mut scene = (silent, Process::start(copy_of_this_program().env(NODE, case.path("")).env(END, how)));
     let child = &mut scene.1.0;
+    scene.0.until_asked();
+    fs::write(case.path(ASKED), "").unwrap();
     // What hangs is noted after a moment, or when the process gives it up.
     until_exists(&case.path("node/windlass/under-way.json"));
     if how == "kill" {

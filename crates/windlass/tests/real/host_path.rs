@@ -1,18 +1,19 @@
 //! Paths of the host, and images.
 
-use std::os::unix::{fs::symlink, net::UnixListener};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 
 use k8s_openapi::serde_json::json;
 use rustix::fs::{CWD, FileType, Mode, mkfifoat, mknodat};
-use windlass::inner::{Failure, Left, Made, What};
+use windlass::inner::{Failure, Left, Made, VolumeForm};
 use windlass_core::operation::{Cause, Earlier, Obstacle};
-use windlass_linux::{
-    mount::{Options, Tmpfs, tmpfs},
-    safe_path::Place,
-};
+use windlass_linux::mount::{Options, Tmpfs, tmpfs};
+use windlass_linux::safe_path::Place;
 use windlass_testing::namespace::privileged;
 
-use crate::{case::Case, tests, volume::Volume};
+use crate::case::Case;
+use crate::tests;
+use crate::volume::Volume;
 
 tests![
     every_type_against_every_kind_of_file,
@@ -31,7 +32,7 @@ fn publish(case: &Case, path: &str, kind: Option<&str>) -> Result<Made, Failure>
     volume.unpublish(case, made.as_ref().ok()).unwrap();
     assert_eq!(case.tree(), before, "P-130: nothing below the pod");
     if let Ok(made) = &made {
-        assert_eq!((made.path.to_str().unwrap(), &made.what), (path, &What::Host));
+        assert_eq!((made.path.to_str().unwrap(), &made.form), (path, &VolumeForm::Host));
         assert_eq!(Ok(&made.proof), volume.publish(case, Earlier::Success).as_ref().map(|it| &it.proof).map_err(drop));
     }
     made
@@ -163,7 +164,7 @@ fn an_image_is_nothing_on_this_node(case: &Case) {
     let volume = Volume::new(case, json!({"image": {"reference": "registry.example.com/model:1"}}), json!({}));
     let before = case.tree();
     let made = volume.publish(case, Earlier::Nothing).unwrap();
-    assert_eq!((made.path.as_os_str().len(), &made.what), (0, &What::Host));
+    assert_eq!((made.path.as_os_str().len(), &made.form), (0, &VolumeForm::Host));
     volume.unpublish(case, Some(&made)).unwrap();
     assert_eq!(case.tree(), before);
 }

@@ -1,20 +1,18 @@
 //! A process that is killed at any instant, and the next one that finds what it left (I-11).
 
-use std::{
-    collections::BTreeSet,
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
-use windlass::{Node, node::Change};
+use windlass::Node;
+use windlass::node::Change;
 use windlass_core::ids::PodUid;
-use windlass_testing::{
-    process::{Process, copy_of_this_program},
-    wait::run,
-};
+use windlass_testing::process::{Process, copy_of_this_program};
+use windlass_testing::wait::run;
 
 use super::node::{all_kinds, config, end, pod, ready, secret, start_at};
-use crate::{case::Case, giving::Giving as _};
+use crate::case::Case;
+use crate::giving::Giving as _;
 
 crate::tests! { a_kill_at_any_instant_is_recovered_from }
 

@@ -2,14 +2,13 @@
 
 mod claimed;
 
-use std::{os::unix::fs::symlink, path::Path};
+use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use rustix::io::Errno;
-use windlass::inner::{Failure, Left, Local, Plugin, What};
-use windlass_core::{
-    operation::{Cause, Earlier, Obstacle},
-    spec::Mode,
-};
+use windlass::inner::{Failure, Left, Local, Plugin, VolumeForm};
+use windlass_core::operation::{Cause, Earlier, Obstacle};
+use windlass_core::spec::Mode;
 use windlass_testing::namespace::privileged;
 
 use crate::case::{Case, now};
@@ -56,10 +55,10 @@ fn data(case: &Case) -> Claim {
 fn a_directory_is_bound_into_a_pod_and_stays_when_the_pod_goes(case: &Case) {
     let volume = data(case).by(case, "a");
     let staged = volume.stage().unwrap();
-    assert_eq!((&staged.what, &staged.path), (&What::Host, &case.path("data")));
+    assert_eq!((&staged.form, &staged.path), (&VolumeForm::Host, &case.path("data")));
     let made = volume.publish(Earlier::Nothing).unwrap();
     assert_eq!(made.path, case.path(&volume.place()));
-    assert_eq!(made.what, What::Mount(made.path.clone()));
+    assert_eq!(made.form, VolumeForm::Mount(made.path.clone()));
     assert_eq!(case.read(&volume.inside("file")), "kept");
     case.file(&volume.inside("new"), "by the pod");
     assert_eq!(case.read("data/new"), "by the pod");
@@ -109,7 +108,8 @@ fn mount_options_become_attributes_of_the_mount(case: &Case) {
 }
 
 fn attributes_of_the_source_are_kept(case: &Case) {
-    use windlass_linux::{mount, safe_path::Place};
+    use windlass_linux::mount;
+    use windlass_linux::safe_path::Place;
     let root = case.tmpfs("data");
     let on = mount::Attributes::MOUNT_ATTR_NOSUID;
     mount::set_attributes(&root, on, mount::Attributes::empty(), mount::Extent::One).unwrap();

@@ -15,7 +15,8 @@ mod source;
 mod volume;
 
 use case::Case;
-use windlass_testing::{harness::Tests, namespace, tests};
+use windlass_testing::harness::Tests;
+use windlass_testing::{namespace, tests};
 
 fn main() {
     if kills::lived() || hangs::lived() {

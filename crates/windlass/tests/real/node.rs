@@ -1,31 +1,25 @@
 //! The whole of it: pods and objects in, mounted volumes out.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::{Duration, SystemTime},
-};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
 
-use k8s_openapi::{
-    api::core::v1::{self as api, ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret},
-    serde_json::{self, Value, json},
-};
-use windlass::{
-    Node,
-    manifest::{ObjectKind, Reference},
-    node::{Change, Ended, PodError, StartError, Volume, WaitError},
-    token,
-    view::PodPhase,
-};
-use windlass_core::{
-    Engine,
-    ids::{PodUid, Time},
-    reason::Code,
-    recording::{Entry, Replay},
-};
-use windlass_testing::{directory::mounted, process::Process, wait::run};
+use k8s_openapi::api::core::v1::{self as api, ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::serde_json::{self, Value, json};
+use windlass::manifest::{ObjectKind, Reference};
+use windlass::node::{Change, Ended, PodError, StartError, Volume, WaitError};
+use windlass::view::PodPhase;
+use windlass::{Node, token};
+use windlass_core::Engine;
+use windlass_core::ids::{PodUid, Time};
+use windlass_core::reason::Code;
+use windlass_core::recording::{Entry, Replay};
+use windlass_testing::directory::mounted;
+use windlass_testing::process::Process;
+use windlass_testing::wait::run;
 
-use crate::{case::Case, giving::Giving as _};
+use crate::case::Case;
+use crate::giving::Giving as _;
 
 crate::tests! {
     a_node_that_has_ended_says_so_to_everybody,
@@ -48,6 +42,8 @@ crate::tests! {
     another_file_system_of_the_same_kind_is_not_taken_for_the_volume,
     a_foreign_tmpfs_over_a_secret_is_neither_written_to_nor_handed_out,
     scratch_space_whose_content_is_lost_says_so_over_a_restart,
+    scratch_space_whose_medium_changes_stays_as_it_is_and_says_so,
+    a_path_of_the_host_follows_its_manifest,
     a_claim_that_cannot_be_looked_up_leaves_the_pod_its_volume,
     a_volume_that_is_named_twice_is_read_only_by_the_name_that_says_so,
     strange_things_in_the_directory_of_pods_are_told_and_left_alone,
@@ -454,6 +450,61 @@ fn scratch_space_whose_content_is_lost_says_so_over_a_restart(case: &Case) {
     node.complete();
     ready(&node, &uid);
     assert_eq!(lost(&node), [""; 0]);
+    end(node);
+}
+
+/// I-1, I-7: who puts a secret where memory is asked for must know that it is on disk.
+fn scratch_space_whose_medium_changes_stays_as_it_is_and_says_so(case: &Case) {
+    for (medium, other) in [("", "Memory"), ("Memory", ""), ("Memory", "HugePages-2Mi")] {
+        let given = |medium: &str, limit: &str| {
+            pod("a", &json!([{"name": "scratch", "emptyDir": {"medium": medium, "sizeLimit": limit}}]))
+        };
+        let node = start(case);
+        node.complete();
+        let uid = node.add_pod(given(medium, "1Mi")).unwrap();
+        let file = path(&ready(&node, &uid), "scratch").join("file");
+        std::fs::write(&file, "precious").unwrap();
+        // Its limit is nothing that tells it from another.
+        node.add_pod(given(medium, "2Mi")).unwrap();
+        assert_eq!(ready(&node, &uid).len(), 1);
+        assert!(run(node.explain(&uid)).unwrap().is_empty());
+        node.add_pod(given(other, "1Mi")).unwrap();
+        await_code(&node, &uid, Code::IdentityChanged);
+        end(node);
+
+        let node = start(case);
+        node.add_pod(given(other, "1Mi")).unwrap();
+        node.complete();
+        await_code(&node, &uid, Code::IdentityChanged);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+        node.add_pod(given(medium, "1Mi")).unwrap();
+        assert_eq!(path(&ready(&node, &uid), "scratch").join("file"), file);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+        node.remove_pod(&uid);
+        run(node.gone(&uid)).unwrap();
+        end(node);
+    }
+}
+
+/// Nothing is done to it, so nothing is lost by it.
+fn a_path_of_the_host_follows_its_manifest(case: &Case) {
+    let given = |name: &str| pod("a", &json!([{"name": "host", "hostPath": {"path": case.directory(name)}}]));
+    let is_at = |node: &Node, name: &str| {
+        let mut changes = node.changes();
+        while run(node.volumes(&"a".into())).unwrap().first().and_then(|it| it.path.clone()) != Some(case.path(name)) {
+            run(changes.next());
+        }
+    };
+    let node = start(case);
+    node.complete();
+    for name in ["one", "two"] {
+        node.add_pod(given(name)).unwrap();
+        is_at(&node, name);
+    }
+    end(node);
+    let node = start(case);
+    node.add_pod(given("three")).unwrap();
+    is_at(&node, "three");
     end(node);
 }
 

@@ -1,14 +1,16 @@
 //! The program in the README, as it stands there, on the examples that it names.
 
-use std::{error::Error, fs, path::Path, time::Duration};
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
 use rustix::mount::{MountFlags, mount};
-use windlass::{
-    Node,
-    manifest::{self, Document},
-};
+use windlass::Node;
+use windlass::manifest::{self, Document};
 
-use crate::{case::Case, tests};
+use crate::case::Case;
+use crate::tests;
 
 tests![the_program_in_the_readme_mounts_what_the_examples_say];
 

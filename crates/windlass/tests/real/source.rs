@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
-use windlass::{
-    Node,
-    node::Change,
-    source::directory::{Config, Directory, Summary},
-    view::Severity,
-};
+use windlass::Node;
+use windlass::node::Change;
+use windlass::source::directory::{Config, Directory, Summary};
+use windlass::view::Severity;
 use windlass_core::ids::PodUid;
 use windlass_testing::wait::run;
 
@@ -35,7 +33,7 @@ fn pod(name: &str) -> String {
 }
 
 fn uid(source: &Directory, name: &str) -> PodUid {
-    let summary = source.summary().borrow().clone();
+    let summary = source.summary().now().clone();
     summary.pods.iter().find(|it| it.name == name).unwrap().uid.clone()
 }
 

@@ -2,18 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use k8s_openapi::{
-    api::core::v1::Pod,
-    serde_json::{self, Value, json},
-};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::serde_json::{self, Value, json};
 use windlass::inner::{
-    DriverFacts, Failure, Given, Made, Plugin, Publish, Resolver, Settings, Slot, Unpublish, VolumeType, Want, fill_in,
+    Failure, Given, Made, Plugin, Publish, RegisteredDrivers, Resolver, Settings, Slot, Unpublish, VolumeType, Want,
+    fill_in,
 };
-use windlass_core::{
-    ids::{PodUid, Version},
-    operation::Earlier,
-    spec::{self, Access, Phase, VolumeSpec},
-};
+use windlass_core::ids::{PodUid, Version};
+use windlass_core::operation::Earlier;
+use windlass_core::spec::{self, Access, Phase, VolumeSpec};
 
 use crate::case::{Case, now};
 
@@ -53,7 +50,7 @@ impl Volume {
 
     /// The only volume of a pod.
     pub(crate) fn of(case: &Case, pod: Pod) -> Self {
-        let (settings, drivers) = (Settings::new("node-1"), DriverFacts::new());
+        let (settings, drivers) = (Settings::new("node-1"), RegisteredDrivers::new());
         let objects = case.scene.objects.read().unwrap();
         let resolver = Resolver { settings: &settings, drivers: &drivers, objects: &*objects };
         let given = Given { source: "test".into(), version: Version::NONE, phase: Phase::Running };

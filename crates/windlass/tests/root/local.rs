@@ -1,23 +1,22 @@
 //! Devices of the node as persistent volumes (P-141..P-150, P-247..P-252).
 
-use std::{
-    ops::Deref,
-    os::unix::fs::{FileTypeExt, MetadataExt, symlink},
-    path::PathBuf,
-};
+use std::ops::Deref;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
+use std::path::PathBuf;
 
 use k8s_openapi::serde_json::json;
-use windlass::inner::{Failure, Left, Local, Plugin, What, mount_proof};
+use windlass::inner::{Failure, Left, Local, Plugin, VolumeForm, mount_proof};
 use windlass_core::operation::{Cause, Earlier, Obstacle};
-use windlass_linux::{block_map, device, loop_device, name::Name, safe_path::Place};
+use windlass_linux::name::Name;
+use windlass_linux::safe_path::Place;
+use windlass_linux::{block_map, device, loop_device};
 
-use windlass_testing::{
-    disk::{self, MEBIBYTE},
-    harness::{FUSE, RESIZE},
-    silent::Silent,
-};
+use windlass_testing::disk::{self, MEBIBYTE};
+use windlass_testing::harness::{FUSE, RESIZE};
+use windlass_testing::silent::Silent;
 
-use crate::{case::Case, claimed::Claim};
+use crate::case::Case;
+use crate::claimed::Claim;
 
 crate::tests! {
     a_device_is_formatted_once_and_shared_by_two_pods("blkid", "mkfs.ext4", "fsck"),
@@ -92,7 +91,7 @@ fn a_device_is_formatted_once_and_shared_by_two_pods(case: &Case) {
     let disk = Disk::new(case, "device", SMALL);
     let [one, two] = ["a", "b"].map(|uid| Claim::to(&disk.link).group(7000).by(case, uid));
     let staged = one.stage().unwrap();
-    assert_eq!((&staged.path, &staged.what), (&case.path(STAGED), &What::Mount(case.path(STAGED))));
+    assert_eq!((&staged.path, &staged.form), (&case.path(STAGED), &VolumeForm::Mount(case.path(STAGED))));
     let (first, second) = (one.make(), two.make());
     let mounts = [STAGED.to_owned(), one.place(), two.place()].map(|it| case.mounted(&it).unwrap());
     for mount in &mounts {
@@ -292,10 +291,10 @@ fn a_raw_device_is_mapped_and_taken_away(case: &Case) {
     let disk = Disk::new(case, "device", MEBIBYTE);
     let volume = Claim::to(&disk.link).raw().read_only().by(case, "a");
     let staged = volume.stage().unwrap();
-    assert_eq!((&staged.what, &staged.path), (&What::Host, &disk.link));
+    assert_eq!((&staged.form, &staged.path), (&VolumeForm::Host, &disk.link));
     let made = volume.publish(Earlier::Nothing).unwrap();
     let mapped = format!("{MAPPED}/a");
-    assert_eq!((&made.what, &made.path), (&What::Mount(case.path(&mapped)), &case.path(&volume.place())));
+    assert_eq!((&made.form, &made.path), (&VolumeForm::Mount(case.path(&mapped)), &case.path(&volume.place())));
     assert_eq!(made.proof, mount_proof(&case.mounted(&mapped).unwrap()));
     assert!(case.mounted(&mapped).unwrap().attribute_words().starts_with("rw"), "also for a pod that may only read");
     assert_eq!(std::fs::read_link(&made.path).unwrap(), disk.path, "not the administrator's link");
@@ -349,7 +348,7 @@ fn mapping_twice_is_mapping_once(case: &Case) {
     // After a boot the link is there and the mount is not (P-298).
     case.unmount(&format!("{MAPPED}/a"));
     let again = volume.publish(Earlier::Unknown).unwrap();
-    assert_eq!((again.what, again.path), (made.what, made.path));
+    assert_eq!((again.form, again.path), (made.form, made.path));
     volume.unpublish(None).unwrap();
     volume.unstage().unwrap();
 }

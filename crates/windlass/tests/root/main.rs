@@ -12,7 +12,8 @@ mod case;
 mod claimed;
 
 use case::Case;
-use windlass_testing::{disk, harness::Tests, namespace, tests};
+use windlass_testing::harness::Tests;
+use windlass_testing::{disk, namespace, tests};
 
 fn main() {
     Tests::from_args().after(disk::possible).after(namespace::enter).parts(&[local::tests]).run();

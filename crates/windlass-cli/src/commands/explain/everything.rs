@@ -7,11 +7,12 @@ use serde::Serialize;
 use windlass::node::Code;
 use windlass_api::view::{self, ConditionStatus, List, PodPhase, Reason, Severity, Urgency};
 
-use crate::{
-    client::{self, Client},
-    commands::lookup,
-    output::{self, columns::title, paint::Tone, plain, reasons::Style},
-};
+use crate::client::{self, Client};
+use crate::commands::lookup;
+use crate::output::columns::title;
+use crate::output::paint::Tone;
+use crate::output::reasons::Style;
+use crate::output::{self, plain};
 
 /// So many of those that a cause holds up are named.
 const NAMED_MAX: usize = 10;
@@ -96,7 +97,7 @@ impl Everything {
                     ("ManifestInvalid", "Correct the manifest; until then what was in force before stays so.")
                 }
                 Severity::Warning => {
-                    ("ManifestWarning", "Correct the manifest; an API server would not have taken it.")
+                    ("ManifestWarning", "Correct it; an API server would not have taken it, or it is not read.")
                 }
                 Severity::NotOurs => ("NotOurs", "It is left alone; move it away if it is not needed."),
             };

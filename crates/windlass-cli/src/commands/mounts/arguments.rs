@@ -5,7 +5,8 @@
 
 use windlass_api::view::{ContainerDevice, ContainerMount, ContainerMounts};
 
-use crate::{exit::Failure, output::plain};
+use crate::exit::Failure;
+use crate::output::plain;
 
 pub(super) fn podman(container: &ContainerMounts, groups: &[i64]) -> anyhow::Result<String> {
     lines(container, groups, |it| {

@@ -7,7 +7,8 @@ use rustix::fs::{FileType, Mode};
 use serde::Serialize;
 use windlass_api::view::{ContainerDevice, ContainerMount, ContainerMounts};
 
-use crate::{exit::Failure, output};
+use crate::exit::Failure;
+use crate::output;
 
 /// Parts that would be empty are left out, so that merging them changes nothing.
 #[derive(Serialize)]

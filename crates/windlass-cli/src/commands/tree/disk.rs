@@ -3,33 +3,22 @@
 //! Only names in pods' directories, the mount table and windlass's records are read. No link is followed and nothing
 //! that is mounted is touched, so a file system that hangs holds nothing up (I-6).
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use windlass::{
-    inner::{Key, Record, Records, Slot, What, unescape},
-    node::Mode,
-};
-use windlass_linux::{
-    name::{Name, Relative},
-    safe_path::{Mounts, Place},
-    table::{Reader, Table},
-    whole_file,
-};
+use windlass::inner::{Key, Record, Records, Slot, VolumeForm, unescape};
+use windlass::node::Mode;
+use windlass_linux::name::{Name, Relative};
+use windlass_linux::safe_path::{Mounts, Place};
+use windlass_linux::table::{Reader, Table};
+use windlass_linux::whole_file;
 
-use crate::{
-    exit::Failure,
-    output::{
-        self,
-        lines::Branch,
-        paint::{Paint, Tone},
-        plain, short,
-    },
-};
+use crate::exit::Failure;
+use crate::output::lines::Branch;
+use crate::output::paint::{Paint, Tone};
+use crate::output::{self, plain, short};
 
 /// The places of volumes in pods, by their path below the root.
 type Slots = BTreeMap<PathBuf, Slot>;
@@ -155,10 +144,10 @@ impl Disk {
             return (format!("mounted {} {access}", mount.kind.display()), Tone::Good);
         }
         match self.records.get(slot).and_then(Record::made).map(|(_, made)| made) {
-            Some(made) => match &made.what {
-                What::Host => (format!("host {}", made.path.display()), Tone::Good),
-                What::Directory => ("directory".into(), Tone::Good),
-                What::Mount(_) => ("not mounted".into(), Tone::Waiting),
+            Some(made) => match &made.form {
+                VolumeForm::Host => (format!("host {}", made.path.display()), Tone::Good),
+                VolumeForm::Directory => ("directory".into(), Tone::Good),
+                VolumeForm::Mount(_) => ("not mounted".into(), Tone::Waiting),
             },
             None => ("not mounted".into(), Tone::Waiting),
         }

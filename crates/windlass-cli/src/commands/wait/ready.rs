@@ -4,12 +4,10 @@
 use tokio::time::{Duration, Instant, sleep_until, timeout_at};
 use windlass_api::view::{self, ConditionStatus, Severity};
 
-use crate::{
-    client::{self, Client},
-    commands::lookup,
-    exit::Failure,
-    output::plain,
-};
+use crate::client::{self, Client};
+use crate::commands::lookup;
+use crate::exit::Failure;
+use crate::output::plain;
 
 /// The node is not asked again sooner, and at first not later either if nothing happens.
 const PAUSE_MIN: Duration = Duration::from_millis(20);

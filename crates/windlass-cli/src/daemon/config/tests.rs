@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::output;
 
 /// Lines as people write them, whole or not.
 fn line() -> impl Strategy<Value = String> {
@@ -35,9 +34,9 @@ proptest! {
         let Ok(settings) = parse(&text) else { return Ok(()) };
         let paths = Paths::system();
         let Ok(config) = settings.mean(&paths) else { return Ok(()) };
-        let printed = output::yaml(&config.to_settings()).unwrap();
+        let printed = config.to_settings().to_yaml().unwrap();
         let again = parse(&printed).and_then(|it| it.mean(&paths));
         let again = again.map_err(|error| TestCaseError::fail(format!("{text}\nprinted as\n{printed}\n{error:#}")))?;
-        prop_assert_eq!(output::yaml(&again.to_settings()).unwrap(), printed, "{}", text);
+        prop_assert_eq!(again.to_settings().to_yaml().unwrap(), printed, "{}", text);
     }
 }

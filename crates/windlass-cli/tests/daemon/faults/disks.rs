@@ -1,10 +1,8 @@
 //! Devices as persistent volumes: with another file system than is said, with a damaged one, with none.
 
 use serde_json::{Value, json};
-use windlass_testing::{
-    daemon::Case,
-    disk::{self, Disk, MEBIBYTE},
-};
+use windlass_testing::daemon::Case;
+use windlass_testing::disk::{self, Disk, MEBIBYTE};
 
 use super::{Fault, claim, claimed, put, web};
 

@@ -18,6 +18,9 @@ super::faults![
     a_file_in_the_place_of_the_socket,
     a_key_for_tokens_that_is_none,
     a_part_of_a_volume_that_a_container_wants,
+    a_manifest_whose_name_has_capitals_at_its_end,
+    a_kernel_without_any_more_watches,
+    a_kernel_in_which_nobody_else_may_watch,
 ];
 
 /// What `windlass describe node` says must become this.
@@ -130,4 +133,32 @@ fn a_part_of_a_volume_that_a_container_wants(case: &Case, fault: &Fault) {
     let output = case.output(&["mounts", "web"]);
     fault.is_in(&[output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat());
     assert!(daemon.stop().success());
+}
+
+fn a_manifest_whose_name_has_capitals_at_its_end(case: &Case, fault: &Fault) {
+    put(case, "web.yaml", &[&web(json!({"emptyDir": {}}))]);
+    let daemon = case.start_until_mounted(&["web"]);
+    fs::rename(case.path("manifests/web.yaml"), case.path("manifests/WEB.YAML")).unwrap();
+    case.wait_unmounted(&["web"]);
+    is_described(case, fault);
+    assert!(daemon.log().contains("WEB.YAML"), "{}", daemon.log());
+    assert!(daemon.stop().success());
+}
+
+fn a_kernel_without_any_more_watches(case: &Case, fault: &Fault) {
+    is_refused(fault, &mut limited(case, "max_inotify_watches"));
+}
+
+fn a_kernel_in_which_nobody_else_may_watch(case: &Case, fault: &Fault) {
+    is_refused(fault, &mut limited(case, "max_inotify_instances"));
+}
+
+/// `windlass run` in a user namespace in which there may be none of these (namespaces(7)).
+fn limited(case: &Case, limit: &str) -> std::process::Command {
+    let run = case.run();
+    let mut command = windlass_testing::process::program("unshare");
+    let script = format!("echo 0 >/proc/sys/user/{limit} && exec \"$@\"");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"]);
+    command.arg(run.get_program()).args(run.get_args());
+    command
 }

@@ -1,22 +1,18 @@
 //! Paths of the host: missing, of another type, gone with their server, silent.
 
-use std::{
-    fs,
-    os::{fd::AsRawFd, unix::fs::PermissionsExt},
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
-use rustix::{
-    fd::OwnedFd,
-    fs::{Mode, OFlags},
-    mount::UnmountFlags,
-};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::UnmountFlags;
 use serde_json::{Value, json};
-use windlass_linux::{
-    mount::{self, Options},
-    safe_path::Place,
-};
-use windlass_testing::{daemon::Case, namespace::privileged};
+use windlass_linux::mount::{self, Options};
+use windlass_linux::safe_path::Place;
+use windlass_testing::daemon::Case;
+use windlass_testing::namespace::privileged;
 
 use super::{Fault, claim, claimed, put, web};
 

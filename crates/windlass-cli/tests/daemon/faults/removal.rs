@@ -1,14 +1,14 @@
 //! What others do where the volumes are: things put in the way, mounts put over them or taken away, mounts held.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rustix::mount::{MountFlags, UnmountFlags};
 use serde_json::{Value, json};
-use windlass_testing::{daemon::Case, process::Process, wait::until};
+use windlass_testing::daemon::Case;
+use windlass_testing::process::Process;
+use windlass_testing::wait::until;
 
 use super::{Fault, claim, claimed, put, settings, web};
 

@@ -1,6 +1,7 @@
 //! The file system that holds the root directory: full, without inodes, read-only.
 
-use std::{ffi::CString, fs};
+use std::ffi::CString;
+use std::fs;
 
 use rustix::mount::MountFlags;
 use serde_json::{Map, Value, json};

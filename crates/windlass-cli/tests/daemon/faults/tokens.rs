@@ -1,6 +1,9 @@
 //! Tokens of service accounts.
 
-use std::{fs, io::Write, path::PathBuf, process::Stdio};
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use windlass_testing::daemon::Case;

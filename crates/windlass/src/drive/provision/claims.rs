@@ -1,25 +1,20 @@
-//! What is shown of claims, and volumes of claims that are deleted because somebody says so.
+//! What is shown of claims.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as api;
-use windlass_core::{
-    ids::{PodUid, Time, VolumeId},
-    notice::Verdict,
-    reason::{Code, Reason, WaitsOn},
-};
+use windlass_core::ids::{PodUid, Time, VolumeId};
+use windlass_core::notice::Verdict;
+use windlass_core::reason::{Code, Reason, WaitsOn};
 
-use super::{Entry, Naming, shown};
-use crate::{
-    drive::Drive,
-    memory::Object,
-    node::{ClaimRefusal, Deleted},
-    objects::{Lookup, ObjectKind, Reference},
-    plugin::csi::names,
-    provision::{self, Departure},
-    quantity,
-    view::{self, ClaimPhase, ClaimStatus, Metadata},
-};
+use super::Entry;
+use crate::drive::Drive;
+use crate::memory::Object;
+use crate::objects::{Lookup, ObjectKind, Reference};
+use crate::plugin::csi::names;
+use crate::view::{self, ClaimPhase, ClaimStatus, Metadata};
+use crate::{provision, quantity};
 
 const STORAGE: &str = "storage";
 
@@ -151,58 +146,6 @@ impl Drive {
         for pod in self.wishes.users.get(volume).into_iter().flatten() {
             self.outside.executor.scene.tell.warning(pod, "VolumeResizeFailed", text.clone());
         }
-    }
-
-    /// Has the volume of a claim that is gone deleted now.
-    pub(crate) fn delete_claim(&mut self, claim: &Reference) -> Result<Deleted, ClaimRefusal> {
-        let title = || format!("{}/{}", claim.namespace(), claim.name());
-        let delay = self.provisions.delete_delay;
-        let is_there = {
-            let memory = self.wishes.memory();
-            !matches!(memory.get(claim), Lookup::Absent)
-        };
-        if is_there || self.provisions.claims.get(claim).is_some_and(|it| it.given.is_some()) {
-            return Err(ClaimRefusal::StillThere { claim: title() });
-        }
-        let Some((noted, entry)) = self.provisions.claims.get(claim).and_then(|it| Some((it.noted.as_ref()?, it)))
-        else {
-            return Err(ClaimRefusal::Unknown { claim: title() });
-        };
-        if !self.claims_are_known() {
-            return Err(ClaimRefusal::SourceIncomplete { claim: title() });
-        }
-        let volume = noted.volume.as_ref().map(shown);
-        if let Some(id) = noted.volume_id()
-            && let Some(used) = self.engine.view_volume(&id)
-        {
-            let name =
-                |uid: &PodUid| self.engine.view_pod(uid).map_or_else(|| uid.to_string(), |it| it.pod.name.to_string());
-            let pods = used.mounts.iter().map(|it| name(&it.pod)).collect();
-            return Err(ClaimRefusal::InUse { claim: title(), volume: volume.unwrap_or_default(), pods });
-        }
-        let naming = self.naming(noted);
-        let is_shared = matches!(naming, Some(Naming::Record(_)));
-        if let Some(other) = naming.filter(|_| !is_shared) {
-            let (volume, other) = (volume.unwrap_or_default(), other.to_string());
-            return Err(ClaimRefusal::Named { claim: title(), volume, other });
-        }
-        if noted.volume.is_some() && (is_shared || !self.is_deleted_with_claim(noted)) {
-            if entry.is_running {
-                return Err(ClaimRefusal::Busy { claim: title() });
-            }
-            let noted = noted.clone();
-            self.release_for(claim, noted);
-            return Ok(Deleted::Released { volume: volume.unwrap_or_default() });
-        }
-        if !noted.is_doomed()
-            && let Some(entry) = self.provisions.claims.get_mut(claim)
-        {
-            // After a restart it is deleted like the volume of any claim that went: everything may have changed by then.
-            entry.departure.get_or_insert_with(|| Departure::now(delay));
-            (entry.is_ordered, entry.due) = (true, None);
-        }
-        self.try_claim_now(claim);
-        Ok(Deleted::Deleting { volume })
     }
 }
 

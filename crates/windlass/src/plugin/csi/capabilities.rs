@@ -44,13 +44,13 @@ pub(super) fn of(circumstances: &Circumstances<'_>) -> Capabilities {
 mod tests {
     use std::sync::Arc;
 
-    use k8s_openapi::api::{
-        core::v1::{CSIPersistentVolumeSource, CSIVolumeSource, PersistentVolume, PersistentVolumeSpec, Volume},
-        storage::v1::{CSIDriver, CSIDriverSpec},
+    use k8s_openapi::api::core::v1::{
+        CSIPersistentVolumeSource, CSIVolumeSource, PersistentVolume, PersistentVolumeSpec, Volume,
     };
+    use k8s_openapi::api::storage::v1::{CSIDriver, CSIDriverSpec};
 
     use super::*;
-    use crate::catalogue::{Driver, Origin};
+    use crate::catalogue::{Origin, RegisteredDriver};
 
     fn inline() -> Volume {
         let source = CSIVolumeSource { driver: "d".into(), ..CSIVolumeSource::default() };
@@ -80,7 +80,7 @@ mod tests {
         }
     }
 
-    fn of(origin: &Origin<'_>, object: Option<&CSIDriver>, registered: Option<&Driver>) -> Capabilities {
+    fn of(origin: &Origin<'_>, object: Option<&CSIDriver>, registered: Option<&RegisteredDriver>) -> Capabilities {
         super::of(&Circumstances { registered, ..circumstances(origin, object) })
     }
 
@@ -89,7 +89,7 @@ mod tests {
     fn a_csi_volume_of_a_pod_is_only_published() {
         let expected = Capabilities::default();
         assert_eq!(of(&Origin::Pod(&inline()), Some(&object(|it| it.attach_required = Some(true))), None), expected);
-        let able = Driver { stage: true, expand: true, ..Driver::default() };
+        let able = RegisteredDriver { stage: true, expand: true, ..RegisteredDriver::default() };
         assert_eq!(of(&Origin::Pod(&inline()), None, Some(&able)), expected);
     }
 
@@ -113,7 +113,8 @@ mod tests {
     #[test]
     fn what_a_registered_driver_cannot_do_is_not_asked_of_it() {
         let of = |registered: Option<(bool, bool)>| {
-            let registered = registered.map(|(stage, expand)| Driver { stage, expand, ..Driver::default() });
+            let registered =
+                registered.map(|(stage, expand)| RegisteredDriver { stage, expand, ..RegisteredDriver::default() });
             let capabilities = of(&persistent(), None, registered.as_ref());
             (capabilities.stage, capabilities.expand, capabilities.identity)
         };

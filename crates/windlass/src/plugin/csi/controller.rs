@@ -3,13 +3,11 @@
 //! A driver that attaches nothing has volumes that are attached already, as for the controllers of a cluster.
 
 use k8s_openapi::api::core::v1::SecretReference;
-use windlass_csi::{
-    ControllerCapabilities, NodeCapabilities,
-    proto::csi::{
-        ControllerExpandVolumeRequest, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
-        DeleteVolumeRequest, VolumeCapability, volume_capability,
-    },
+use windlass_csi::proto::csi::{
+    ControllerExpandVolumeRequest, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
+    DeleteVolumeRequest, VolumeCapability, volume_capability,
 };
+use windlass_csi::{ControllerCapabilities, NodeCapabilities};
 
 use super::*;
 use crate::provision::Provision;
@@ -88,13 +86,12 @@ fn read_referenced(scene: &Scene, reference: Option<&SecretReference>) -> Result
 /// Has the driver make a volume for a claim, or find the one that it made.
 pub(crate) fn create(scene: &Scene, provision: &Provision) -> Result<PersistentVolume, Failure> {
     let driver = scene.drivers.controller(provision.driver())?;
-    let asked = |error: CallError| failed(&error).nothing_left();
-    let can = scene.drivers.wait(driver.controller_capabilities()).map_err(asked)?;
+    let can = wait(scene, driver.controller_capabilities()).map_err(Failure::nothing_left)?;
     if !can.create_delete {
         let text = format!("driver {} makes no volumes", driver.name());
         return Err(Failure::refused(Cause::NotSupported, text));
     }
-    let whole = scene.drivers.wait(driver.plugin_capabilities()).map_err(asked)?;
+    let whole = wait(scene, driver.plugin_capabilities()).map_err(Failure::nothing_left)?;
     let told = multi_writer(&can);
     let request = provision.request(
         |mode| request::access_mode(mode, &told),
@@ -102,7 +99,7 @@ pub(crate) fn create(scene: &Scene, provision: &Provision) -> Result<PersistentV
         provisioner_secret(scene, provision)?,
     );
     let created = driver.create_volume(request, scene.drivers.deadline(driver.name()));
-    Ok(provision.made(scene.drivers.wait(created).map_err(|error| failed(&error))?))
+    Ok(provision.made(wait(scene, created)?))
 }
 
 /// Has the driver make a volume larger. Tells how large it is then, and whether this node has to grow it too.
@@ -112,7 +109,7 @@ pub(crate) fn expand(scene: &Scene, provision: &Provision, to_bytes: u64) -> Res
         return Err(Failure::refused(Cause::Other, "there is no volume yet"));
     };
     let driver = scene.drivers.controller(provision.driver())?;
-    let can = scene.drivers.wait(driver.controller_capabilities()).map_err(|error| failed(&error).nothing_left())?;
+    let can = wait(scene, driver.controller_capabilities()).map_err(Failure::nothing_left)?;
     if !can.expand {
         // Then a node may grow it by itself, and there is nothing to do before that (C-109).
         return match scene.drivers.get(driver.name())?.capabilities.expand {
@@ -147,7 +144,7 @@ pub(crate) fn expand(scene: &Scene, provision: &Provision, to_bytes: u64) -> Res
         volume_capability: Some(VolumeCapability { access_type: Some(access_type), access_mode: Some(access_mode) }),
     };
     let expanded = driver.controller_expand(request, scene.drivers.deadline(driver.name()));
-    let answer = scene.drivers.wait(expanded).map_err(|error| failed(&error))?;
+    let answer = wait(scene, expanded)?;
     let bytes = u64::try_from(answer.capacity_bytes).unwrap_or(0);
     if bytes < to_bytes {
         let text = format!("the volume has {bytes} bytes instead of {to_bytes}");
@@ -161,15 +158,27 @@ fn multi_writer(can: &ControllerCapabilities) -> NodeCapabilities {
     NodeCapabilities { single_node_multi_writer: can.single_node_multi_writer, ..NodeCapabilities::default() }
 }
 
-/// Has the driver delete a volume that was made for a claim.
-pub(crate) fn delete(scene: &Scene, provision: &Provision) -> Result<(), Failure> {
+/// What deletes a volume that was made, if there is one. An error means that nothing was sent.
+pub(crate) fn deletion<'a>(
+    scene: &'a Scene,
+    provision: &Provision,
+) -> Result<impl FnOnce() -> Result<(), Failure> + 'a, Failure> {
     let source = provision.volume.as_ref().and_then(|it| it.spec.as_ref()?.csi.as_ref());
-    let Some(source) = source else { return Ok(()) };
-    let driver = scene.drivers.controller(provision.driver())?;
-    let secrets = provisioner_secret(scene, provision)?;
-    let request = DeleteVolumeRequest { volume_id: source.volume_handle.clone(), secrets };
-    let deleted = driver.delete_volume(request, scene.drivers.deadline(driver.name()));
-    scene.drivers.wait(deleted).map_err(|error| failed(&error))
+    let prepared = source.map(|source| -> Result<_, Failure> {
+        let driver = scene.drivers.controller(provision.driver())?;
+        let secrets = provisioner_secret(scene, provision)?;
+        Ok((driver, DeleteVolumeRequest { volume_id: source.volume_handle.clone(), secrets }))
+    });
+    let prepared = prepared.transpose()?;
+    Ok(move || match prepared {
+        None => Ok(()),
+        Some((driver, request)) => wait(scene, driver.delete_volume(request, scene.drivers.deadline(driver.name()))),
+    })
+}
+
+/// Makes a call about a claim, and blocks until it has ended: whoever works for a claim has a thread to itself.
+fn wait<T>(scene: &Scene, call: impl Future<Output = Result<T, CallError>>) -> Result<T, Failure> {
+    scene.drivers.wait(call).map_err(|error| failed(&error))
 }
 
 fn provisioner_secret(scene: &Scene, provision: &Provision) -> Result<Context, Failure> {

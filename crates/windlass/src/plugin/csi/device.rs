@@ -11,13 +11,12 @@ use windlass_core::spec::Access;
 use windlass_csi::proto::csi::{
     NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
 };
-use windlass_linux::{block_map, device, safe_path::Place};
+use windlass_linux::safe_path::Place;
+use windlass_linux::{block_map, device};
 
 use super::*;
-use crate::{
-    layout::PRIVATE,
-    plugin::{device_map, mount_proof},
-};
+use crate::layout::PRIVATE;
+use crate::plugin::{device_map, mount_proof};
 
 /// The directories beside those of volumes. No volume of a name like theirs can be a device.
 const STAGING: &str = "staging";

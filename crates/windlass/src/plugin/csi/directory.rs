@@ -1,20 +1,16 @@
 //! A volume that pods see as a directory: staged once for the node, and given to each pod (C-81..C-100).
 
-use std::{
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
-};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
 use windlass_core::spec::Access;
 use windlass_csi::proto::csi::{
     NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest,
 };
-use windlass_linux::{
-    safe_path::{Mounts, Place},
-    table::Mount,
-};
+use windlass_linux::safe_path::{Mounts, Place};
+use windlass_linux::table::Mount;
 
 use super::*;
 use crate::layout::PRIVATE;
@@ -208,7 +204,7 @@ fn unmounted(scene: &Scene, slot: &Slot) -> Result<Made, Failure> {
     let directory = scene.layout.make(&slot.path(), PRIVATE)?;
     let root = directory.make_directory(&Name::new("mount point", PUBLISHED)?, PRIVATE, Mounts::Refuse)?;
     let path = root.path().to_path_buf();
-    Ok(Made { proof: directory_proof(&root)?, what: What::Directory, path, refresh_at: None, lost_at: None })
+    Ok(Made { proof: directory_proof(&root)?, form: VolumeForm::Directory, path, refresh_at: None, lost_at: None })
 }
 
 /// The root of a mount, and of no other that took its place.

@@ -1,10 +1,8 @@
 //! What things of CSI are called: by handles, which may be any text, made into names (C-67..C-71).
 
 use ring::digest::{Context, SHA256};
-use windlass_core::{
-    ids::VolumeId,
-    spec::{Identity, VolumeSpec},
-};
+use windlass_core::ids::VolumeId;
+use windlass_core::spec::{Identity, VolumeSpec};
 
 use super::CSI;
 use crate::layout::Slot;

@@ -7,13 +7,12 @@
 use std::collections::BTreeMap;
 
 use windlass_core::operation::Earlier;
-use windlass_linux::{
-    name::Name,
-    safe_path::Place,
-    whole_file::{self, Survives},
-};
+use windlass_linux::name::Name;
+use windlass_linux::safe_path::Place;
+use windlass_linux::whole_file::{self, Survives};
 
-use super::{Failure, names::Identified};
+use super::Failure;
+use super::names::Identified;
 
 /// What it is called.
 pub(super) const FILE: &str = "vol_data.json";

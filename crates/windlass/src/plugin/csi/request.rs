@@ -1,34 +1,22 @@
 //! What a driver is told: a volume as its objects describe it, in CSI's words (C-49..C-60, C-82..C-88).
 
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    time::{Duration, SystemTime},
-};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    core::v1::{CSIPersistentVolumeSource, CSIVolumeSource, PersistentVolume, SecretReference},
-    storage::v1::CSIDriver,
-};
-use windlass_core::{
-    operation::{Cause, Obstacle},
-    spec::Mode,
-};
-use windlass_csi::{
-    NodeCapabilities,
-    proto::csi::{VolumeCapability, volume_capability as capability},
-};
+use k8s_openapi::api::core::v1::{CSIPersistentVolumeSource, CSIVolumeSource, PersistentVolume, SecretReference};
+use k8s_openapi::api::storage::v1::CSIDriver;
+use windlass_core::operation::{Cause, Obstacle};
+use windlass_core::spec::Mode;
+use windlass_csi::NodeCapabilities;
+use windlass_csi::proto::csi::{VolumeCapability, volume_capability as capability};
 
-use super::{
-    Context, Failure, Scene, Want,
-    names::{self, Identified},
-};
-use crate::{
-    memory::Object,
-    objects::{Lookup, ObjectKind, Reference},
-    token, validate,
-};
+use super::names::{self, Identified};
+use super::{Context, Failure, Scene, Want};
+use crate::memory::Object;
+use crate::objects::{Lookup, ObjectKind, Reference};
+use crate::{token, validate};
 
 /// The key under which tokens of service accounts are handed over (C-87).
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
@@ -307,7 +295,8 @@ mod tests {
     use windlass_core::ids::VolumeId;
 
     use super::*;
-    use crate::{payload::Snapshot, resolve::Detail};
+    use crate::payload::Snapshot;
+    use crate::resolve::Detail;
 
     const NONE: NodeCapabilities = NodeCapabilities {
         stage_unstage: true,

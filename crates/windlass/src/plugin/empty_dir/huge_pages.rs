@@ -1,11 +1,10 @@
 //! Which size of huge pages a volume is made of (P-66..P-68).
 
-use std::{collections::BTreeMap, ffi::OsStr};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 
-use k8s_openapi::{
-    api::core::v1::{PodSpec, ResourceRequirements},
-    apimachinery::pkg::api::resource::Quantity,
-};
+use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::quantity;
 

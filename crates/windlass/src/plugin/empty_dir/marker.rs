@@ -6,16 +6,12 @@
 use std::ffi::OsString;
 
 use rustix::fs::{Mode, OFlags};
-use windlass_linux::{
-    name::{self, Name, Relative},
-    remove,
-    safe_path::Mounts,
-};
+use windlass_linux::name::{self, Name, Relative};
+use windlass_linux::remove;
+use windlass_linux::safe_path::Mounts;
 
-use crate::{
-    layout::{Home, PRIVATE, Slot},
-    plugin::Failure,
-};
+use crate::layout::{Home, PRIVATE, Slot};
+use crate::plugin::Failure;
 
 const FILE: &str = "ready";
 const FILE_MODE: Mode = Mode::from_bits_retain(0o644);

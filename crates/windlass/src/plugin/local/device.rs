@@ -3,26 +3,20 @@
 //! It is formatted if it is empty and may be written (P-262), mounted with the persistent volume's options, and taken
 //! away when no mount of it is left anywhere else.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustix::{fs::OFlags, io::Errno};
-use windlass_core::{
-    operation::{Cause, Obstacle},
-    spec::{Access, VolumeSpec},
-};
-use windlass_linux::{
-    device::{self, AtPath, Device},
-    format::{self, Patience},
-    mount::{self, Attributes, Options},
-    name::Name,
-    remove,
-    safe_path::{Mounts, Place},
-    table::{self, Mount},
-    tools,
-};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use windlass_core::operation::{Cause, Obstacle};
+use windlass_core::spec::{Access, VolumeSpec};
+use windlass_linux::device::{self, AtPath, Device};
+use windlass_linux::format::{self, Patience};
+use windlass_linux::mount::{self, Attributes, Options};
+use windlass_linux::name::Name;
+use windlass_linux::safe_path::{Mounts, Place};
+use windlass_linux::table::{self, Mount};
+use windlass_linux::{remove, tools};
 
 use super::{
     Failure, Left, MOUNTS, Made, Scene, Source, Stage, absolute, foreign, left_nothing, listed, mounted, replaced,

@@ -3,25 +3,24 @@
 //! The source is held open from the first look on, so it is the directory that was looked at that is bound, wherever its
 //! path leads by then. The mount is complete, read-only and all, before anybody can see it.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::Stat;
-use windlass_core::{operation::Earlier, spec::Access};
-use windlass_linux::{
-    mount::{self, Extent, Options},
-    name::Name,
-    remove,
-    safe_path::{self, Mounts, Place},
-    table::{self, Mount},
-};
+use windlass_core::operation::Earlier;
+use windlass_core::spec::Access;
+use windlass_linux::mount::{self, Extent, Options};
+use windlass_linux::name::Name;
+use windlass_linux::path_error::PathError;
+use windlass_linux::remove;
+use windlass_linux::safe_path::{Mounts, Place};
+use windlass_linux::table::{self, Mount};
 
 use super::{
     Failure, Made, Publish, Scene, Unpublish, absolute, foreign, left_nothing, mount_proof, mounted, replaced, unmount,
 };
-use crate::{layout::PRIVATE, plugin::group};
+use crate::layout::PRIVATE;
+use crate::plugin::group;
 
 /// Gives a directory to a pod.
 pub(super) fn publish(scene: &Scene, task: &Publish<'_>, source: &Place) -> Result<Made, Failure> {
@@ -110,9 +109,8 @@ pub(super) fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failu
 /// Which directory it is.
 type Identity = (u64, u64);
 
-fn identity(place: &Place) -> Result<Identity, safe_path::Error> {
-    let status: Stat =
-        rustix::fs::fstat(place).map_err(|source| safe_path::Error::Look { path: place.path().into(), source })?;
+fn identity(place: &Place) -> Result<Identity, PathError> {
+    let status: Stat = rustix::fs::fstat(place).map_err(|source| PathError::new("look at", place.path(), source))?;
     Ok((status.st_dev, status.st_ino))
 }
 

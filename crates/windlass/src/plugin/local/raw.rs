@@ -7,17 +7,16 @@
 
 use std::path::{Path, PathBuf};
 
-use windlass_core::{
-    operation::{Cause, Earlier, Obstacle},
-    spec::VolumeSpec,
-};
+use windlass_core::operation::{Cause, Earlier, Obstacle};
+use windlass_core::spec::VolumeSpec;
 use windlass_linux::{block_map, device, remove, whole_file};
 
 use super::{
     Failure, Left, MAPS, Made, Publish, Scene, Source, Unpublish, absolute, foreign, listed, mount_proof, mounted,
     volume_name,
 };
-use crate::{layout::Slot, plugin::device_map};
+use crate::layout::Slot;
+use crate::plugin::device_map;
 
 /// Where a volume is mapped for pods, below the root (P-244).
 fn global(slot: &Slot) -> PathBuf {

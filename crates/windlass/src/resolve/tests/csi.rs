@@ -75,7 +75,7 @@ fn the_drivers_object_decides_on_attach_and_republish() {
 #[test]
 fn the_driver_itself_decides_on_stage_and_growth_once_it_has_registered() {
     let mut world = claiming(CSI);
-    world.drivers.insert("d.example.com".into(), Driver::default());
+    world.drivers.insert("d.example.com".into(), RegisteredDriver::default());
     let Capabilities { stage, expand, identity, .. } = world.only_use().spec.capabilities.clone();
     assert_eq!((stage, expand, identity), (false, false, Identity::Shared));
 }
@@ -92,7 +92,7 @@ fn where_a_driver_says_that_the_node_is_counts_as_labels_of_the_node() {
     let is_refused = |value: &str, says: &str| {
         let mut world = claiming(&zone(value));
         let topology = [("d.example.com/zone".to_owned(), says.to_owned())].into();
-        world.drivers.insert("d.example.com".into(), Driver { topology, ..Driver::default() });
+        world.drivers.insert("d.example.com".into(), RegisteredDriver { topology, ..RegisteredDriver::default() });
         world.only().details[0].refusal.is_some()
     };
     assert!(!is_refused("a", "a"));

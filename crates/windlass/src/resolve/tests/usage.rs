@@ -37,7 +37,7 @@ spec: {containers: [{name: main}]}
     default/selective
       everywhere is kubernetes.io/empty-dir/uid-1-everywhere
       init-only is kubernetes.io/empty-dir/uid-1-init-only
-      sidecar-only is kubernetes.io/empty-dir/uid-1-sidecar-only
+      sidecar-only is kubernetes.io/empty-dir/uid-1-sidecar-only:Memory
       ephemeral-only is kubernetes.io/configmap/uid-1-ephemeral-only, read-only
     default/none
     default/nothing

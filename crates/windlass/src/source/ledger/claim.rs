@@ -1,6 +1,7 @@
 //! Who defines an object, and who of them is in force.
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
+use std::sync::Arc;
 
 /// A place where an object is defined. Those of one file are next to each other, in the order of the file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -1,21 +1,18 @@
 //! One file of manifests: bytes become items, or problems that keep it from coming into force.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use windlass_core::ids::PodUid;
 use windlass_linux::watched_files::Origin;
 
-use super::{
-    Key,
-    loss::{self, Cut},
-};
-use crate::{
-    manifest::{self, Document, Ending, Whole, Written},
-    memory::Object,
-    packed::Packed,
-    validate::{self, Finding},
-    view::{Problem, Severity},
-};
+use super::Key;
+use super::loss::{self, Cut};
+use crate::manifest::{self, Document, Ending, Whole, Written};
+use crate::memory::Object;
+use crate::packed::Packed;
+use crate::validate::{self, Finding};
+use crate::view::{Problem, Severity};
 
 /// More is not told of one object: whoever wrote it looks at the first, and each takes time to find the line of.
 const FINDINGS_MAX: usize = 100;
@@ -50,7 +47,7 @@ pub(crate) struct Version {
     /// Fields that are not there, and nearly are.
     pub(super) misspelt: Vec<Misspelt>,
     /// What the last document is.
-    last: Box<str>,
+    pub(super) last: Box<str>,
     pub(super) ending: Ending,
     /// Where it was read.
     pub(super) origin: Origin,

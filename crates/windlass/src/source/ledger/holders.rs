@@ -1,7 +1,8 @@
 //! Who is in force where several manifests say what something is, as it is kept over restarts: names alone, nothing that is in
 //! them. Without it the file that sorts first would win at the next start, and what the other had would be nobody's (I-1).
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 
 use super::*;

@@ -1,27 +1,19 @@
 //! A claimed local volume of one pod, as the engine would have it staged, made and taken away.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex},
-};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
-use k8s_openapi::{
-    api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
-    serde_json::{self, Value, json},
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::serde_json::{self, Value, json};
+use windlass::inner::{
+    Cache, Failure, Given, Local, Made, Plugin, Publish, RegisteredDrivers, Resolver, Scene, Settings, Slot, Stage,
+    Tell, Unpublish, Want, fill_in,
 };
-use windlass::{
-    inner::{
-        Cache, DriverFacts, Failure, Given, Local, Made, Plugin, Publish, Resolver, Scene, Settings, Slot, Stage, Tell,
-        Unpublish, Want, fill_in,
-    },
-    node::Event,
-    token,
-};
-use windlass_core::{
-    ids::{PodUid, Version},
-    operation::Earlier,
-    spec::{self, Access, Phase, VolumeSpec},
-};
+use windlass::node::Event;
+use windlass::token;
+use windlass_core::ids::{PodUid, Version};
+use windlass_core::operation::Earlier;
+use windlass_core::spec::{self, Access, Phase, VolumeSpec};
 use windlass_linux::table::Watch;
 
 use crate::case::{Case, now};
@@ -125,7 +117,7 @@ impl Claim {
 
 impl Claimed {
     fn of(case: &Case, pod: Pod) -> Self {
-        let (settings, drivers) = (Settings::new("node-1"), DriverFacts::new());
+        let (settings, drivers) = (Settings::new("node-1"), RegisteredDrivers::new());
         let objects = case.scene.objects.read().unwrap();
         let resolver = Resolver { settings: &settings, drivers: &drivers, objects: &*objects };
         let given = Given { source: "test".into(), version: Version::NONE, phase: Phase::Running };

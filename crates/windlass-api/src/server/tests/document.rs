@@ -3,24 +3,18 @@
 
 use std::path::Path;
 
-use schemars::{
-    JsonSchema, Schema, SchemaGenerator,
-    generate::SchemaSettings,
-    transform::{Transform, transform_subschemas},
-};
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::{
-    endpoint::{Endpoint, Method, Returns},
-    query::SECONDS_MAX,
-    routes,
-};
-use crate::{
-    OPENAPI,
-    view::{
-        API_VERSION, ApiResourceList, Claim, ClaimDeletion, Containers, Driver, Event, Health, List, Mount, Node,
-        Operation, Pod, PodStatistics, Retry, Status, Version, Volume, WatchEvent,
-    },
+use super::super::endpoint::{Endpoint, Method, Returns};
+use super::super::query::SECONDS_MAX;
+use super::super::routes;
+use crate::OPENAPI;
+use crate::view::{
+    API_VERSION, ApiResourceList, Claim, ClaimDeletion, Containers, Driver, Event, Health, List, Mount, Node,
+    Operation, Pod, PodStatistics, Retry, Status, Version, Volume, WatchEvent,
 };
 
 const WRITE: &str = "WINDLASS_WRITE_OPENAPI";
@@ -134,7 +128,7 @@ fn operation(endpoint: &Endpoint) -> Value {
     if matches!(answer, Returns::List(_)) {
         parameters.extend([shared("watch"), shared("timeoutSeconds")]);
     }
-    if *method == Method::Post && path.contains("{name}") {
+    if *method == Method::Post && path.contains("/pods/{name}") {
         parameters.push(shared("volume"));
     }
     let tag = match answer {

@@ -1,0 +1,3 @@
+//! Tests of the server as a whole.
+
+mod document;

@@ -1,0 +1,3 @@
+//! What only tests need.
+
+pub(crate) mod openapi;
