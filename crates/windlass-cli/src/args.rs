@@ -402,7 +402,7 @@ pub(crate) struct Retry {
 
 #[derive(Args, Debug)]
 pub(crate) struct DeleteClaim {
-    /// The claims, each by its name or as NAMESPACE/NAME
+    /// The claims, each as NAME, NAMESPACE/NAME, claim/NAME or claim/NAMESPACE/NAME
     #[arg(value_name = "CLAIM", required = true, value_parser = name)]
     pub(crate) claims: Vec<String>,
 

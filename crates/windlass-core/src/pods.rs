@@ -10,7 +10,7 @@ use crate::oddity::Oddity;
 use crate::plan::{same_place, same_place_as};
 use crate::reason::{Code, Reason, WaitsOn};
 use crate::snapshot::SourceState;
-use crate::spec::{self, Access, Identity, Life, Mode, PodVolume, VolumeSpec, Want};
+use crate::spec::{self, Access, Identity, Life, Mode, PodVolume, Use, VolumeSpec, Want};
 use crate::step::{Doubt, Step};
 use alloc::boxed::Box;
 use alloc::format;
@@ -241,13 +241,27 @@ impl Engine {
         earlier: Option<&NamedVolume>,
         used: &mut Vec<(VolumeKey, Used)>,
     ) -> NamedVolume {
+        let found = match &want {
+            Want::Volume(new) if earlier.is_none() => self.found_instead(pod, new),
+            _ => None,
+        };
+        let found = found.map(|it| NamedVolume { name: name.clone(), volume: Some(it), trouble: None });
+        let earlier = earlier.or(found.as_ref());
         let (code, text, waits_on): (Code, Arc<str>, _) = match want {
             Want::Volume(new) => match self.admitted(pod, &name, &new.spec) {
-                Ok(volume) if self.has_another(pod, earlier, volume) => {
-                    let text = format!(
-                        "volume {name} of pod {} should now be {}, but the pod has another and keeps it",
-                        self.world.pods[pod].title, new.spec.id
-                    );
+                Ok(volume) if self.has_another(pod, earlier, volume, &new.spec) => {
+                    let title = &self.world.pods[pod].title;
+                    let text = match earlier.and_then(|it| it.volume) == Some(volume) {
+                        false => format!(
+                            "volume {name} of pod {title} should now be {}, but the pod has another and keeps it",
+                            new.spec.id
+                        ),
+                        true => format!(
+                            "volume {name} of pod {title} should now be {}, but the pod has {} and keeps that",
+                            kind(&new.spec),
+                            kind(&self.volumes[volume].spec)
+                        ),
+                    };
                     self.odd(Oddity::IdentityChanged, text.clone());
                     (Code::IdentityChanged, text.into(), None)
                 }
@@ -289,11 +303,30 @@ impl Engine {
         NamedVolume { name, volume, trouble: Some(why) }
     }
 
-    /// Does the pod use another volume under this name that it has, or may have? It may run with it (I-1).
-    fn has_another(&self, pod: PodKey, earlier: Option<&NamedVolume>, volume: VolumeKey) -> bool {
-        let other = earlier.and_then(|it| it.volume).filter(|it| *it != volume);
+    /// Does the pod use another volume under this name that it has, or may have? It may run with it (I-1). What has the same
+    /// identity is another all the same if it cannot become what it should be.
+    fn has_another(&self, pod: PodKey, earlier: Option<&NamedVolume>, volume: VolumeKey, spec: &VolumeSpec) -> bool {
+        let other = earlier.and_then(|it| it.volume);
+        let other = other.filter(|it| *it != volume || !is_same_kind(&self.volumes[volume], spec));
         let mount = other.and_then(|it| self.volumes[it].mount(pod));
         mount.is_some_and(|it| it.used.is_some() && it.step.may_be_here())
+    }
+
+    /// The volume that the pod had before this process began where it should have another now. The pod uses it as it did then,
+    /// so that it is the same whether the pod changed before a restart or after it.
+    fn found_instead(&mut self, pod: PodKey, new: &Use) -> Option<VolumeKey> {
+        let is_another = |it: &VolumeKey| {
+            let volume = &self.volumes[*it];
+            match volume.id() == &new.spec.id {
+                true => !is_same_kind(volume, &new.spec),
+                false => same_place_as(&volume.spec, &new.spec),
+            }
+        };
+        let key = self.world.pods[pod].mounts.iter().copied().find(is_another)?;
+        let mount = self.volumes[key].mount_mut(pod).filter(|it| it.unclaimed)?;
+        let revision = mount.step.held()?.revision;
+        mount.used = Some(Used { access: new.access, revision, label: new.label.clone() });
+        Some(key)
     }
 
     /// The volume that a pod names, if it makes sense.
@@ -335,14 +368,7 @@ impl Engine {
         if volume.spec == *spec {
             return;
         }
-        // Where a driver's volume is staged follows from what its driver calls it. What it is called in pods is not known of one
-        // that was found there without a record, and matters from the first pod on; what runs meanwhile has its own.
-        let is_in_no_pod = volume.mounts.iter().all(|it| !it.step.may_be_here());
-        let same_kind = volume.spec.plugin == spec.plugin
-            && volume.spec.driver == spec.driver
-            && volume.spec.mode == spec.mode
-            && (volume.spec.inner_name == spec.inner_name || volume.spec.driver.is_some() && is_in_no_pod);
-        if !same_kind && volume.may_be_here() {
+        if !is_same_kind(volume, spec) && volume.may_be_here() {
             let text = format!("volume {} is here as {:?} and cannot become {:?}", spec.id, volume.spec, spec);
             self.odd(Oddity::SpecChanged, text);
             return;
@@ -464,6 +490,28 @@ impl Engine {
     pub(crate) fn touch_volumes_of(&mut self, pod: PodKey) {
         self.touched.extend(&self.world.pods[pod].mounts);
     }
+}
+
+/// What does not change of a volume while it is here.
+fn kind(spec: &VolumeSpec) -> String {
+    let form = match spec.mode {
+        Mode::Filesystem => "a file system",
+        Mode::Block => "a raw device",
+    };
+    let maker = spec.driver.as_ref().map_or(spec.plugin.as_str(), |it| it.as_str());
+    format!("{form} of {maker} called {}", spec.inner_name)
+}
+
+/// Can a volume become this while it is here?
+fn is_same_kind(volume: &Volume, spec: &VolumeSpec) -> bool {
+    let now = &volume.spec;
+    // Where a driver's volume is staged follows from what its driver calls it. What it is called in pods is not known of one
+    // that was found there without a record, and matters from the first pod on; what runs meanwhile has its own.
+    let is_in_no_pod = || volume.mounts.iter().all(|it| !it.step.may_be_here());
+    now.plugin == spec.plugin
+        && now.driver == spec.driver
+        && now.mode == spec.mode
+        && (now.inner_name == spec.inner_name || now.driver.is_some() && is_in_no_pod())
 }
 
 /// Is `given` older than what is known? A source that does not count is always news.

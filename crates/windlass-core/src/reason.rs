@@ -296,7 +296,7 @@ codes! {
     /// A driver is asked to delete a volume.
     DeletingVolume = "The driver is asked to delete the volume of a claim that is gone.", "Wait; a claim of this name gets a new volume after that.";
     /// A driver did not delete a volume.
-    DeletionFailed = "The driver did not delete the volume of a claim that is gone; it is asked again later.", "Act on the message; it is tried again by itself, and at once when the driver registers anew.";
+    DeletionFailed = "The driver did not delete the volume of a claim that is gone; it is asked again later.", "Act on the message; it is tried again by itself, and at once with: windlass retry claim/NAMESPACE/NAME. To keep the volume, put the claim back; that helps as long as the driver was not asked.";
     /// A volume of before is nobody's.
     VolumeKept = "The volume was made for a claim that is not there, and is kept.", "Put the claim back to use the volume; the message says how to let go of it.";
     /// A driver is asked for more.

@@ -13,6 +13,8 @@
 //!   instead says nothing about what was in it, however often it is read.
 //! - What was read through a mount that is not there any more is lost and not removed, whatever becomes of the place where
 //!   it was mounted.
+//! - The kernel tells whoever watches files nothing of mounts. Whoever hears of them says so ([`Handle::mounted`]), and what
+//!   is on the way to a file, or below the root, is looked at again.
 //! - With each content comes where it was read, and whether it is known to be whole: what is moved into place is, what is
 //!   written in place may have been cut by whatever ended its writer ([`Origin`]).
 //!
@@ -20,6 +22,7 @@
 //! directories are not followed; the root itself may be one.
 
 mod identity;
+mod mounts;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -32,8 +35,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
@@ -41,6 +44,7 @@ use rustix::io::Errno;
 
 use identity::Identity;
 pub use identity::{Inode, Origin};
+use mounts::Mounts;
 pub use read::{Trouble, read};
 use watches::{Holder, Told, Watches};
 
@@ -146,9 +150,22 @@ pub struct Handle {
     /// How often everything was to be read, the first time included.
     wanted: AtomicU64,
     interrupted: AtomicBool,
+    mounts: Mutex<Mounts>,
 }
 
 impl Handle {
+    /// Something was mounted or unmounted at this path, which has no links in it. If that can have covered or uncovered
+    /// anything, it is looked at. Costs the same however many files there are.
+    pub fn mounted(&self, point: &Path) {
+        if self.mounts().changed(point) {
+            self.wake();
+        }
+    }
+
+    fn mounts(&self) -> MutexGuard<'_, Mounts> {
+        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Everything is to be read again. That has been done once [`WatchedFiles::read`] is not less than this number.
     pub fn reread(&self) -> u64 {
         let number = self.wanted.fetch_add(1, Ordering::AcqRel) + 1;
@@ -257,6 +274,7 @@ impl WatchedFiles {
                 ended: AtomicBool::new(false),
                 wanted: AtomicU64::new(1),
                 interrupted: AtomicBool::new(false),
+                mounts: Mutex::default(),
             }),
             known: BTreeMap::new(),
             touched: BTreeSet::new(),
@@ -438,6 +456,7 @@ impl WatchedFiles {
     /// Hears all that the kernel has to say at the moment.
     fn take_in(&mut self) -> Result<(), Error> {
         let _ = rustix::io::read(&self.handle.wake, &mut [0; 8]);
+        self.take_in_mounts();
         for told in self.watches.take_in().map_err(Error::Events)? {
             match told {
                 Told::Lost => {
@@ -498,6 +517,16 @@ impl WatchedFiles {
             }
         }
         Ok(())
+    }
+
+    /// What was mounted or unmounted since the last time is looked at.
+    fn take_in_mounts(&mut self) {
+        let (below, is_on_a_way) = self.handle.mounts().take();
+        self.touched.extend(below.into_iter().filter(|it| self.known.contains_key(it)));
+        if is_on_a_way {
+            let others: Vec<_> = self.entered.keys().filter(|it| !self.is_entered(it)).cloned().collect();
+            self.touched.extend(others.into_iter().chain(self.led.keys().cloned()));
+        }
     }
 
     /// A path is to be looked at, and nobody is known to write to it.
@@ -566,7 +595,7 @@ impl WatchedFiles {
         let mut directory = path.parent().and_then(|it| self.entered.get(it)).copied();
         let content = if link {
             // Watched first and read then: what changes in between is seen twice rather than not at all.
-            self.watches.follow(full, &way, false);
+            self.follow(full, &way, false);
             // Turning a link is one step, as moving a file is. What it leads to may have been away, and was not turned.
             if let Ok(leads) = std::fs::canonicalize(full) {
                 directory = leads.parent().and_then(|it| Identity::of(it).ok());
@@ -575,13 +604,13 @@ impl WatchedFiles {
             }
             read::read_followed(full, bytes_max).or_else(|trouble| match trouble {
                 Trouble::Unreadable(_) => {
-                    self.watches.follow(full, &way, true);
+                    self.follow(full, &way, true);
                     read::read_followed(full, bytes_max)
                 }
                 other => Err(other),
             })
         } else {
-            self.watches.release(&way);
+            self.release(&way);
             self.led.remove(path);
             read::read_seen(full, status, bytes_max)
         };
@@ -620,10 +649,10 @@ impl WatchedFiles {
 
     fn look_at_root(&mut self, left: &mut Vec<PathBuf>, found: &mut Vec<Change>) {
         let (root, way) = (self.root.clone(), Holder::Way(PathBuf::new()));
-        self.watches.follow(&root, &way, false);
+        self.follow(&root, &way, false);
         // With a dot, so that the root may be a link.
         let entered = self.enter(Path::new(""), &root.join("."), left, found).or_else(|_| {
-            self.watches.follow(&root, &way, true);
+            self.follow(&root, &way, true);
             // It may have come between the two.
             self.enter(Path::new(""), &root.join("."), left, found)
         });
@@ -786,11 +815,24 @@ impl WatchedFiles {
     fn strayed(&self, path: &Path) -> Option<PathBuf> {
         let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
         above.reverse();
-        let strayed = |it: &&Path| {
-            let full = if it.as_os_str().is_empty() { self.root.join(".") } else { self.root.join(it) };
-            self.entered.get(*it).is_some_and(|entered| Identity::of(&full).ok() != Some(*entered))
-        };
-        above.into_iter().find(strayed).map(Path::to_path_buf)
+        above.into_iter().find(|it| !self.is_entered(it)).map(Path::to_path_buf)
+    }
+
+    /// Whether a directory is the one that was entered, if one was.
+    fn is_entered(&self, path: &Path) -> bool {
+        let full = if path.as_os_str().is_empty() { self.root.join(".") } else { self.root.join(path) };
+        self.entered.get(path).is_none_or(|entered| Identity::of(&full).ok() == Some(*entered))
+    }
+
+    /// Watches everything on a way, and listens to what is mounted there.
+    fn follow(&mut self, path: &Path, holder: &Holder, awaiting: bool) {
+        let way = self.watches.follow(path, holder, awaiting);
+        self.handle.mounts().pass(holder.path(), way);
+    }
+
+    fn release(&mut self, holder: &Holder) {
+        self.watches.release(holder);
+        self.handle.mounts().pass(holder.path(), Vec::new());
     }
 
     /// A directory cannot be read or watched.
@@ -867,7 +909,7 @@ impl WatchedFiles {
         for (path, known) in all.into_iter().filter(|(it, _)| is_over(it)) {
             self.known.remove(&path);
             self.doubtful.remove(&path);
-            self.watches.release(&Holder::Way(path.clone()));
+            self.release(&Holder::Way(path.clone()));
             self.watches.release(&Holder::Directory(path.clone()));
             if known != Known::Directory(false) {
                 found.push(Change::Gone { path, since });

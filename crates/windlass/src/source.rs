@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1 as api;
 use windlass_core::event::Hold;
 use windlass_core::ids::{PodUid, SourceName};
 use windlass_linux::name::Name;
+use windlass_linux::watched_files::Handle;
 
 pub use windlass_core::event::Containers;
 pub use windlass_core::ids::Version;
@@ -109,9 +110,9 @@ impl Source {
     }
 
     /// What the source has can be read again when that is asked for: all of it has been once [`Source::read`] says so with a
-    /// number that is not less than the one that is returned.
-    pub(crate) fn rereads(&self, reread: impl Fn() -> u64 + Send + Sync + 'static) {
-        self.say(Said::Rereads(Box::new(reread)));
+    /// number that is not less than the one that [`Handle::reread`] returned. It is told of mounts, too.
+    pub(crate) fn rereads(&self, files: Arc<Handle>) {
+        self.say(Said::Rereads(files));
     }
 
     /// All that the source has was read again, so many times with this.
@@ -130,9 +131,6 @@ impl Source {
     }
 }
 
-/// Has a source read everything again; returns by which number that is known to be done.
-pub(crate) type Reread = Box<dyn Fn() -> u64 + Send + Sync>;
-
 /// What a source says of its pods.
 pub(crate) enum Said {
     /// It is there, and will say more.
@@ -144,7 +142,7 @@ pub(crate) enum Said {
     /// It cannot tell whether it has the pod.
     PodHeld { uid: PodUid, hold: Hold },
     /// It can read everything again.
-    Rereads(Reread),
+    Rereads(Arc<Handle>),
     /// It has read everything again.
     Read(u64),
     /// It reads at another place than before.

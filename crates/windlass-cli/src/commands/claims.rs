@@ -21,6 +21,12 @@ pub(super) fn named(what: &str) -> Option<&str> {
     kinds.iter().find_map(|it| what.strip_prefix(it)).filter(|it| !it.is_empty())
 }
 
+/// The namespace and the name of a claim, as in `data`, `shop/data`, `claim/data` or `claim/shop/data`.
+pub(super) fn parts<'a>(claim: &'a str, namespace: &'a str) -> (&'a str, &'a str) {
+    let claim = named(claim).unwrap_or(claim);
+    claim.split_once('/').unwrap_or((namespace, claim))
+}
+
 /// Everything about claims.
 pub(super) async fn describe(
     client: &Client,
@@ -85,7 +91,7 @@ fn tone(phase: ClaimPhase) -> Tone {
 
 /// Why a claim is not as it should be, and what to do.
 pub(super) async fn explain(client: &Client, command: &Explain, claim: &str, style: Style) -> anyhow::Result<ExitCode> {
-    let (namespace, name) = claim.split_once('/').unwrap_or((&command.namespace, claim));
+    let (namespace, name) = parts(claim, &command.namespace);
     let Some(claim) = client.find::<view::Claim>(&client::claim(namespace, name)).await? else {
         let text = format!("claim {:?} not found in {} namespace", plain(name), plain(namespace));
         let hint = "`windlass get claims --all-namespaces` lists what there is".to_owned();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use windlass::node::Code;
 use windlass_api::view::{self, List, PodPhase};
 
-use super::lookup;
+use super::{claims, lookup};
 use crate::args::{self, Delete, DeleteClaim, DeleteCommand, DeletePod};
 use crate::client::{self, Client};
 use crate::exit;
@@ -17,7 +17,7 @@ pub(crate) async fn run(command: &Delete, socket: Option<&Path>) -> anyhow::Resu
     let client = client::connect(socket);
     match &command.command {
         DeleteCommand::Pod(command) => pods(&client, command).await,
-        DeleteCommand::Claim(command) => claims(&client, command).await,
+        DeleteCommand::Claim(command) => delete_claims(&client, command).await,
     }
 }
 
@@ -55,10 +55,10 @@ async fn pods(client: &Client, command: &DeletePod) -> anyhow::Result<ExitCode> 
 }
 
 /// Each for itself: one that is refused keeps no other.
-async fn claims(client: &Client, command: &DeleteClaim) -> anyhow::Result<ExitCode> {
+async fn delete_claims(client: &Client, command: &DeleteClaim) -> anyhow::Result<ExitCode> {
     let mut refused = false;
     for claim in &command.claims {
-        let (namespace, name) = claim.split_once('/').unwrap_or((&command.namespace, claim));
+        let (namespace, name) = claims::parts(claim, &command.namespace);
         match client.delete::<view::ClaimDeletion>(&client::claim(namespace, name)).await {
             Ok(deleted) => output::data(&told(&format!("{namespace}/{name}"), &deleted.status))?,
             Err(error) if error.is_refused() => {

@@ -31,8 +31,8 @@ pub(crate) async fn run(command: &Explain, socket: Option<&Path>, look: &Look) -
         })?;
         return Ok(ExitCode::SUCCESS);
     };
-    if let Some(claim) = claims::named(what) {
-        return claims::explain(&client, command, claim, style()).await;
+    if claims::named(what).is_some() {
+        return claims::explain(&client, command, what, style()).await;
     }
     let (pod, volume) = find(&client, &command.namespace, what).await?;
     let volumes: Vec<_> =

@@ -32,8 +32,8 @@ pub(crate) async fn run(command: &Retry, socket: Option<&Path>) -> anyhow::Resul
 
 /// `POD`, `POD/VOLUME`, `claim/NAME` or `claim/NAMESPACE/NAME`: no name has that character in it.
 fn path(namespace: &str, named: &str) -> String {
-    if let Some(claim) = claims::named(named) {
-        let (namespace, name) = claim.split_once('/').unwrap_or((namespace, claim));
+    if claims::named(named).is_some() {
+        let (namespace, name) = claims::parts(named, namespace);
         return client::retry_claim(namespace, name);
     }
     let named = args::bare(named);

@@ -5,16 +5,18 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_move, unmount};
 use rustix::process::Signal;
 use windlass_testing::daemon::{Case, Daemon};
 use windlass_testing::silent::Silent;
+use windlass_testing::wait::until;
 
 use crate::victim::{WEB, canaries_live, pass_the_delay_blindly, pod, put, put_canaries, start};
 use crate::{attacks, skip};
 
 attacks!["mounts":
     the_manifests_are_unmounted_and_a_file_is_touched_at_their_source,
+    what_is_mounted_and_unmounted_around_the_manifests_is_noticed,
     the_manifests_are_unmounted_and_the_daemon_is_hung_up,
     the_manifests_are_unmounted_for_good_and_a_pod_is_let_go,
     an_empty_file_system_covers_the_manifests,
@@ -88,6 +90,63 @@ fn the_manifests_are_unmounted_and_a_file_is_touched_at_their_source(case: &Case
             }),
         ],
     );
+}
+
+/// The kernel tells whoever watches files nothing of it, and nobody hangs the daemon up or touches a file.
+fn what_is_mounted_and_unmounted_around_the_manifests_is_noticed(case: &Case) {
+    let [files, source, aside, above] = ["files", "source", "aside", "above"].map(|it| case.path(it));
+    let manifests = above.join("manifests");
+    for path in [&files.join("team"), &source.join("manifests"), &aside, &above] {
+        fs::create_dir_all(path).unwrap();
+    }
+    put(&files.join("team"), "web.yaml", WEB);
+    put(&files, "other.yaml", &pod("other"));
+    fs::remove_dir(case.path("manifests")).unwrap();
+    symlink(&manifests, case.path("manifests")).unwrap();
+    let bind = |source: &Path, target: &Path| mount_bind(source, target).unwrap();
+    let unbind = |target: &Path| unmount(target, UnmountFlags::empty()).unwrap();
+    let detach = |target: &Path| unmount(target, UnmountFlags::DETACH).unwrap();
+    let cover = |target: &Path| mount("empty", target, "tmpfs", MountFlags::empty(), None).unwrap();
+    // Below are two mounts: one of the parent, and in it one of the manifests.
+    bind(&source, &above);
+    bind(&files, &manifests);
+    let daemon = case.start_until_mounted(&["web", "other"]);
+    put_canaries(case);
+    let team = manifests.join("team");
+    let is_well = || {
+        let node = case.ask(&["describe", "node"]);
+        let is_true = |kind| node.lines().any(|it| it.split_whitespace().take(2).eq([kind, "True"]));
+        is_true("SourceComplete") && is_true("ManifestsValid")
+    };
+    let until_well = |what: &str, is: bool| {
+        until(&format!("after {what}, all is well is {is}"), &case.path("log"), || is_well() == is);
+        canaries_live(case, what);
+    };
+    let rounds: [(&str, &dyn Fn(), &dyn Fn()); 7] = [
+        ("an unmount", &|| unbind(&manifests), &|| bind(&files, &manifests)),
+        ("a lazy unmount", &|| detach(&manifests), &|| bind(&files, &manifests)),
+        ("a move", &|| mount_move(&manifests, &aside).unwrap(), &|| mount_move(&aside, &manifests).unwrap()),
+        ("a tmpfs over them", &|| cover(&manifests), &|| unbind(&manifests)),
+        ("a tmpfs over a part", &|| cover(&team), &|| unbind(&team)),
+        ("a tmpfs over the parent", &|| cover(&above), &|| unbind(&above)),
+        ("an unmount of the parent", &|| detach(&above), &|| {
+            bind(&source, &above);
+            bind(&files, &manifests);
+        }),
+    ];
+    for (what, step, back) in rounds {
+        step();
+        until_well(what, false);
+        back();
+        until_well(&format!("{what} and back"), true);
+    }
+    // The same is there again before anybody can look, and nothing was lost.
+    bind(&files, &manifests);
+    unbind(&manifests);
+    put(&manifests, "third.yaml", &pod("third"));
+    case.wait_mounted(&["third"]);
+    until_well("a remount", true);
+    assert!(daemon.stop().success());
 }
 
 fn the_manifests_are_unmounted_and_the_daemon_is_hung_up(case: &Case) {

@@ -321,13 +321,48 @@ fn a_pod_whose_volume_was_found_under_another_identity_keeps_it() {
         pod a wants data=new
         source s complete
         ? explain data in a
+        ? mounted a
         ? state old
         pod a gone
     "), @r"
     synced
-    explain data in a: IdentityChanged (the pod has volume old at this place, which stays while the pod is here)
+    explain data in a: IdentityChanged (volume data of pod default/a should now be new, but the pod has another and keeps it)
+    mounted a: data=old
     state old: attach Absent, stage Absent, a Held
     #1 unpublish old from a
+    ");
+}
+
+/// E-90: as if it had changed while the process ran, under however many names.
+#[test]
+fn a_volume_that_was_found_as_another_kind_stays_what_it_was() {
+    insta::assert_snapshot!(start("
+        volume disk: stage block driver=one
+        found stage of disk proven
+        found disk in a proven
+        disk read
+        attachments complete
+        driver one registered
+        driver two registered
+        volume disk: stage block driver=two
+        pod a wants one=disk, two=disk
+        source s complete
+        ? explain one in a
+        ? explain two in a
+        ? mounted a
+        volume disk: stage block device driver=one
+        pod a wants one=disk
+        ? explain one in a
+        volume disk: stage block driver=one
+        pod a wants one=disk
+        ? explain one in a
+    "), @r"
+    synced
+    explain one in a: IdentityChanged (volume one of pod default/a should now be a file system of two called disk, but the pod has a file system of one called disk and keeps that)
+    explain two in a: IdentityChanged (volume two of pod default/a should now be a file system of two called disk, but the pod has a file system of one called disk and keeps that)
+    mounted a: one=disk two=disk
+    explain one in a: IdentityChanged (volume one of pod default/a should now be a raw device of one called disk, but the pod has a file system of one called disk and keeps that)
+    explain one in a: settled
     ");
 }
 

@@ -288,6 +288,7 @@ fn a_volume_does_not_become_another_kind_while_it_is_here() {
         #2 done
         volume disk: stage plugin=test/other
         pod a wants disk
+        ? explain disk in a
         ? mounted a
         ? odd
         pod a gone
@@ -297,8 +298,9 @@ fn a_volume_does_not_become_another_kind_while_it_is_here() {
     "), @r"
     #1 stage disk
     #2 publish disk to a
+    explain disk in a: IdentityChanged (volume disk of pod default/a should now be a file system of test/other called disk, but the pod has a file system of test/plugin called disk and keeps that)
     mounted a: disk=disk
-    odd: SpecChanged=1
+    odd: SpecChanged=1 IdentityChanged=1
     #3 unpublish disk from a
     #4 unstage disk
     pod a released

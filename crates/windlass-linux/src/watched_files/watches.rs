@@ -25,6 +25,14 @@ pub(super) enum Holder {
     Way(PathBuf),
 }
 
+impl Holder {
+    /// The path that it is about.
+    pub(super) fn path(&self) -> &Path {
+        let (Self::Directory(path) | Self::Way(path)) = self;
+        path
+    }
+}
+
 /// Where a name is on a way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum On {
@@ -125,10 +133,11 @@ impl Watches {
     /// Watches everything on the way to a path, so that it is noticed when the path comes to mean something else. With
     /// `awaiting` also that what is missing or forbidden on the way appears or is allowed.
     ///
-    /// What cannot be watched is left out: a directory may be passed through without being readable.
-    pub(super) fn follow(&mut self, path: &Path, holder: &Holder, awaiting: bool) {
+    /// What cannot be watched is left out: a directory may be passed through without being readable. Returns all that was
+    /// passed, from the root of all to the end; none of it has links on its way.
+    pub(super) fn follow(&mut self, path: &Path, holder: &Holder, awaiting: bool) -> Vec<PathBuf> {
         if self.inotify.is_none() {
-            return;
+            return Vec::new();
         }
         let before = self.held.remove(holder).unwrap_or_default();
         let steps = |path: &Path| -> Vec<OsString> {
@@ -138,6 +147,7 @@ impl Watches {
         let mut left = steps(path);
         left.reverse();
         let (mut at, mut links) = (PathBuf::from("/"), 0);
+        let mut passed = vec![at.clone()];
         while let Some(name) = left.pop() {
             // There are no links in what was passed, so this is what the kernel does.
             if name == ".." {
@@ -150,6 +160,7 @@ impl Watches {
                 (false, false) => Ok(None),
             };
             let here = at.join(&name);
+            passed.push(here.clone());
             let status = std::fs::symlink_metadata(&here);
             if left.is_empty() && !status.as_ref().is_ok_and(|it| it.is_symlink()) {
                 let names = watch.ok().flatten().and_then(|it| self.holders.get_mut(&it)?.get_mut(holder));
@@ -178,6 +189,7 @@ impl Watches {
             left.extend(steps(&target).into_iter().rev());
         }
         self.let_go_of_others(before, holder);
+        passed
     }
 
     fn add(

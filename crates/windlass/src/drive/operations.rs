@@ -279,6 +279,7 @@ impl Drive {
         for change in changes {
             let (table::Change::Appeared(mount) | table::Change::Vanished(mount)) = change;
             let point = &mount.mount_point;
+            self.reading.mounted(point);
             match point.strip_prefix(root) {
                 Ok(below) => {
                     places.extend(self.holdings.held.at_or_below(point).cloned());

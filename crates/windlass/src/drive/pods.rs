@@ -51,7 +51,7 @@ impl Drive {
                     self.pod_held(&uid, hold);
                 }
             }
-            Said::Rereads(reread) => self.source_rereads(source, reread),
+            Said::Rereads(files) => self.source_rereads(source, files),
             Said::Read(number) => self.source_was_read(source, number),
             Said::Replaced { meant } => self.source_was_replaced(meant),
             Said::Lost(text) => {

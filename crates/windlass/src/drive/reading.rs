@@ -1,17 +1,19 @@
 //! What has to be read again before anything is taken away for good.
 //!
 //! The clock knows that a time is over before a source has said what came in time: its thread may not have run, and of what
-//! another machine does, or of a file system that covers a directory, nobody tells it at all. So sources that can are asked to
-//! read all they have again, and what waits for that goes on once they have said what they found (I-1, I-15).
+//! another machine does nobody tells it at all. So sources that can are asked to read all they have again, and what waits for
+//! that goes on once they have said what they found (I-1, I-15).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
+use std::path::Path;
+use std::sync::Arc;
 
 use windlass_core::Event;
 use windlass_core::ids::{SourceName, Time};
+use windlass_linux::watched_files::Handle;
 
 use super::{Drive, Message};
-use crate::source::Reread;
 
 /// Sources that can be asked, and what waits for them.
 #[derive(Default)]
@@ -23,7 +25,7 @@ pub(super) struct Reading {
 
 /// How far a source is with what it was asked.
 struct Asked {
-    reread: Reread,
+    files: Arc<Handle>,
     /// By which numbers it is known to have read everything, and when it was asked that.
     open: VecDeque<(u64, Time)>,
     /// The source has told all that it had at this moment.
@@ -35,12 +37,17 @@ impl Reading {
     pub(super) fn unread_as_of(&self, moment: Time) -> Option<&SourceName> {
         self.sources.iter().find(|(_, it)| it.as_of < moment).map(|(name, _)| name)
     }
+
+    /// Something was mounted or unmounted here. Sources whose files that can cover or uncover look at them again.
+    pub(super) fn mounted(&self, point: &Path) {
+        self.sources.values().for_each(|it| it.files.mounted(point));
+    }
 }
 
 impl Drive {
     /// A source can be asked.
-    pub(super) fn source_rereads(&mut self, source: &SourceName, reread: Reread) {
-        let asked = Asked { reread, open: VecDeque::new(), as_of: Time::ZERO };
+    pub(super) fn source_rereads(&mut self, source: &SourceName, files: Arc<Handle>) {
+        let asked = Asked { files, open: VecDeque::new(), as_of: Time::ZERO };
         self.reading.sources.insert(source.clone(), asked);
         self.tell(Event::SourceRead { source: source.clone(), as_of: Time::ZERO });
     }
@@ -51,7 +58,7 @@ impl Drive {
         for source in self.reading.sources.values_mut() {
             let asked = source.open.back().map_or(source.as_of, |(_, at)| *at);
             if asked < as_of {
-                source.open.push_back(((source.reread)(), now));
+                source.open.push_back((source.files.reread(), now));
             }
         }
     }

@@ -389,7 +389,11 @@ impl Builder {
         let workers = Workers::new("windlass-work", self.limits);
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = Arc::new(wake.map_err(|errno| file("make an eventfd", errno))?);
-        watch_mounts(executor.clone(), StateWatch::begin(&state_path), wake.clone(), inbox.clone())?;
+        let watched = StateWatch::begin(&state_path).map_err(|source| StartError::File {
+            what: format!("watch {}", state_path.display()),
+            source: io::Error::other(source),
+        })?;
+        watch_mounts(executor.clone(), watched, wake.clone(), inbox.clone())?;
         let hung = under_way.processes();
         for (process, _) in &hung {
             watch_process(*process, wake.clone(), inbox.clone())?;
@@ -445,7 +449,7 @@ impl Builder {
 /// that sleeps in between.
 fn watch_mounts(
     executor: Arc<Executor>,
-    mut state: Option<StateWatch>,
+    mut state: StateWatch,
     wake: Arc<OwnedFd>,
     inbox: Sender<Message>,
 ) -> Result<(), StartError> {
@@ -454,8 +458,7 @@ fn watch_mounts(
         let pause = |time: Timespec| _ = rustix::event::poll(&mut [PollFd::new(&*wake, PollFlags::IN)], Some(&time));
         loop {
             let watch = &executor.scene.watch;
-            let of_state = state.as_ref().map_or(wake.as_fd(), AsFd::as_fd);
-            let awaited = [watch.as_fd(), wake.as_fd(), of_state];
+            let awaited = [watch.as_fd(), wake.as_fd(), state.as_fd()];
             let mut ready = awaited.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
             match rustix::event::poll(&mut ready, None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -465,7 +468,7 @@ fn watch_mounts(
                 return;
             }
             if !ready[2].revents().is_empty() {
-                for loss in state.iter_mut().flat_map(StateWatch::losses) {
+                for loss in state.losses() {
                     let _ = inbox.send(Message::StateLost(loss));
                 }
             }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use windlass_linux::watched_files;
 
 use crate::provision::store::DIRECTORY as NOTES;
 
@@ -37,14 +38,16 @@ pub(super) struct StateWatch {
 }
 
 impl StateWatch {
-    /// `None` where the kernel cannot tell: then it is not noticed.
-    pub(super) fn begin(path: &Path) -> Option<Self> {
-        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+    /// Fails where the kernel has no more watches: without one a removal would not be noticed.
+    pub(super) fn begin(path: &Path) -> Result<Self, watched_files::Error> {
+        let failed = |source| watched_files::Error::Begin { step: "begin to watch files", source };
+        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).map_err(failed)?;
         let removed = WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
-        let state = inotify::add_watch(&inotify, path, removed | WatchFlags::CREATE | WatchFlags::ONLYDIR).ok()?;
+        let all = removed | WatchFlags::CREATE | WatchFlags::ONLYDIR;
+        let state = inotify::add_watch(&inotify, path, all).map_err(failed)?;
         let mut watch = Self { inotify, path: path.into(), state, notes: None };
         watch.watch_notes();
-        Some(watch)
+        Ok(watch)
     }
 
     fn watch_notes(&mut self) {

@@ -287,8 +287,9 @@ impl ReadDirectory {
         let (node, orphan_delay) = (node.clone(), self.config.orphan_delay);
         let root = self.ledger.root().to_owned();
         let source = node.source(&format!("manifests in {}", root.display()));
-        let handle = self.files.handle();
-        source.rereads(move || handle.reread());
+        source.rereads(self.files.handle());
+        // From now on it is told of every mount; what came or went since it was read is looked for once.
+        self.files.handle().mounted(Path::new("/"));
         self.ledger.recall(Holders::parse(&root, &node.kept(KEPT).unwrap_or_default()));
         self.give(Box::new(move |give| match give {
             Give::Object(object) => node.update_object(object),

@@ -468,14 +468,18 @@ fn scratch_space_whose_medium_changes_stays_as_it_is_and_says_so(case: &Case) {
         node.add_pod(given(medium, "2Mi")).unwrap();
         assert_eq!(ready(&node, &uid).len(), 1);
         assert!(run(node.explain(&uid)).unwrap().is_empty());
+        let paths =
+            |node: &Node| -> Vec<_> { run(node.volumes(&uid)).unwrap().iter().map(|it| it.path.clone()).collect() };
         node.add_pod(given(other, "1Mi")).unwrap();
         await_code(&node, &uid, Code::IdentityChanged);
+        let live = paths(&node);
         end(node);
 
         let node = start(case);
         node.add_pod(given(other, "1Mi")).unwrap();
         node.complete();
         await_code(&node, &uid, Code::IdentityChanged);
+        assert_eq!(paths(&node), live, "a restart changes nothing");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
         node.add_pod(given(medium, "1Mi")).unwrap();
         assert_eq!(path(&ready(&node, &uid), "scratch").join("file"), file);

@@ -21,6 +21,7 @@ super::faults![
     a_manifest_whose_name_has_capitals_at_its_end,
     a_kernel_without_any_more_watches,
     a_kernel_in_which_nobody_else_may_watch,
+    a_kernel_with_one_watcher_too_few,
 ];
 
 /// What `windlass describe node` says must become this.
@@ -146,18 +147,23 @@ fn a_manifest_whose_name_has_capitals_at_its_end(case: &Case, fault: &Fault) {
 }
 
 fn a_kernel_without_any_more_watches(case: &Case, fault: &Fault) {
-    is_refused(fault, &mut limited(case, "max_inotify_watches"));
+    is_refused(fault, &mut limited(case, "max_inotify_watches", 0));
 }
 
 fn a_kernel_in_which_nobody_else_may_watch(case: &Case, fault: &Fault) {
-    is_refused(fault, &mut limited(case, "max_inotify_instances"));
+    is_refused(fault, &mut limited(case, "max_inotify_instances", 0));
 }
 
-/// `windlass run` in a user namespace in which there may be none of these (namespaces(7)).
-fn limited(case: &Case, limit: &str) -> std::process::Command {
+/// The manifests, the registry of drivers and the state directory are watched, and whichever comes last is refused.
+fn a_kernel_with_one_watcher_too_few(case: &Case, fault: &Fault) {
+    is_refused(fault, &mut limited(case, "max_inotify_instances", 2));
+}
+
+/// `windlass run` in a user namespace in which there may be only so many of these (namespaces(7)).
+fn limited(case: &Case, limit: &str, count: u32) -> std::process::Command {
     let run = case.run();
     let mut command = windlass_testing::process::program("unshare");
-    let script = format!("echo 0 >/proc/sys/user/{limit} && exec \"$@\"");
+    let script = format!("echo {count} >/proc/sys/user/{limit} && exec \"$@\"");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"]);
     command.arg(run.get_program()).args(run.get_args());
     command
