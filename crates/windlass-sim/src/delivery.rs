@@ -87,6 +87,7 @@ impl World {
         let counted = self.setting.sources[self.setting.pods[pod].source].counted;
         let shown = shown_version(counted, version);
         let uid = self.setting.pods[pod].uid.clone();
+        let news = self.process.as_mut().is_some_and(|it| it.hears_of(&uid, shown, state));
         let event = match state {
             PodState::Absent => Event::PodGone { uid, version: shown, containers: Containers::Stopped },
             PodState::Leaving(_) => Event::PodGone { uid, version: shown, containers: Containers::MayRun },
@@ -94,8 +95,6 @@ impl World {
         };
         if let Some(process) = &mut self.process {
             let told = process.told.entry(pod).or_default();
-            let (known, _) = self.sources.state_at(pod, *told);
-            let news = version >= known;
             *told = version.max(*told);
             process.slow_scan |= !process.found;
             if news {
@@ -250,4 +249,39 @@ impl World {
 /// A version as the engine is told it. An empty source is at version 0 here, which to the engine means not counting.
 fn shown_version(counted: bool, version: LogVersion) -> Version {
     if counted { Version(version + 1) } else { Version::NONE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::tests::world_in_which;
+    use crate::checks::thorough;
+    use windlass_core::spec::Life;
+
+    /// A pod that was found on disk and is held because a list left it out, and a version in which it wanted its first volume.
+    fn left_out(world: &World) -> Option<(usize, LogVersion)> {
+        let process = world.process.as_ref()?;
+        let pods = world.disk.pods().filter_map(|it| world.pod_index(it));
+        let gone = pods.filter_map(|pod| Some((pod, *process.told.get(&pod)?)));
+        let mut gone = gone.filter(|(pod, told)| world.sources.state_at(*pod, *told).1 == PodState::Absent);
+        gone.find_map(|(pod, told)| {
+            let uid = &world.setting.pods[pod].uid;
+            let held = process.engine.snapshot().pods.iter().any(|it| it.uid == *uid && it.life == Life::Held);
+            let wanted = |it: &LogVersion| world.sources.state_at(pod, *it).1.wants(0, false);
+            let version = (0..told).rev().find(wanted).filter(|_| held)?;
+            Some((pod, version))
+        })
+    }
+
+    /// A list that leaves out a pod which was only found tells no version of it, so that any word of it is news.
+    #[test]
+    fn a_stale_list_may_bring_back_a_pod_that_was_found_and_left_out_of_a_newer_one() {
+        let mut world = world_in_which(|it| left_out(it).is_some());
+        let (pod, version) = left_out(&world).expect("it was just seen");
+        world.conditions.lookups_failing.insert((pod, 0), 1);
+        world.tell_pod(pod, version);
+        thorough(&mut world);
+        assert_eq!(world.failure, None);
+        assert!(world.process.expect("it runs").unknown.contains(&(pod, 0)));
+    }
 }

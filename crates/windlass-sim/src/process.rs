@@ -8,11 +8,11 @@ use crate::conditions::Refusal;
 use crate::describe::{describe, describe_notice};
 use crate::executor::Flight;
 use crate::faults::Fault;
-use crate::source::LogVersion;
+use crate::source::{LogVersion, PodState};
 use crate::world::{Happening, World};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::event::{Attachment, Goal, MountPlace, Wait};
-use windlass_core::ids::{OperationId, PodUid, Time, VolumeId, WaiterId};
+use windlass_core::ids::{OperationId, PodUid, Time, Version, VolumeId, WaiterId};
 use windlass_core::notice::{Notice, Verdict};
 use windlass_core::operation::{Proof, Trouble};
 use windlass_core::{Engine, Event};
@@ -27,6 +27,9 @@ pub struct Process {
     pub flights: BTreeMap<OperationId, Flight>,
     /// The newest state of each pod that the engine was told of in this life.
     pub told: BTreeMap<usize, LogVersion>,
+    /// The pods that the engine has in mind, with the newest version of each that it was told: none of one that was only found,
+    /// also where a list left it out. It forgets a pod when nothing of it is left.
+    pub known: BTreeMap<PodUid, Version>,
     /// What the engine was told a pod's name stands for, while the pod names it.
     pub resolved: BTreeMap<(usize, usize), VolumeId>,
     /// The pods' volumes, by pod and index, of which the engine was told that they could not be looked up.
@@ -88,6 +91,7 @@ impl Process {
             life,
             flights: BTreeMap::new(),
             told: BTreeMap::new(),
+            known: BTreeMap::new(),
             resolved: BTreeMap::new(),
             unknown: BTreeSet::new(),
             complete: vec![false; sources],
@@ -112,6 +116,18 @@ impl Process {
         }
     }
 
+    /// The engine hears what a source says of a pod. Is it news, and not older than what the engine knows?
+    pub fn hears_of(&mut self, pod: &PodUid, version: Version, state: PodState) -> bool {
+        let known = self.known.get(pod).copied();
+        let news = known.is_none_or(|it| it <= version);
+        // Of a pod that was not known and is gone nothing is kept, once all is read that may be left of it.
+        let kept = known.is_some() || state != PodState::Absent || !self.disk_read;
+        if news && kept {
+            self.known.insert(pod.clone(), version);
+        }
+        news
+    }
+
     /// Is anything on its way that concerns this place: a running operation, or a change that the engine does not know yet?
     pub fn is_unsettled(&self, place: &MountPlace) -> bool {
         self.undelivered.contains_key(place) || self.flights.values().any(|it| it.place.as_ref() == Some(place))
@@ -131,6 +147,12 @@ impl World {
             && !proof.is_some_and(|it| proven.holds_for(&it))
         {
             process.proven.remove(place);
+        }
+        if let Event::FoundPod { uid: pod, .. }
+        | Event::FoundPublished { pod, .. }
+        | Event::FoundUnreadable { pod, .. } = &event
+        {
+            process.known.entry(pod.clone()).or_insert(Version::NONE);
         }
         process.all_known_once |=
             process.disk_read && process.attachments_complete && process.complete.iter().all(|it| *it);
@@ -156,6 +178,9 @@ impl World {
         match notice {
             Notice::InUseChanged { .. } | Notice::Synced => self.report_soon(),
             Notice::PodReleased(pod) => {
+                if let Some(process) = &mut self.process {
+                    process.known.remove(&pod);
+                }
                 if let Err(volume) = self.disk.remove_pod_directory(&pod) {
                     self.fail(
                         "pod directory",
