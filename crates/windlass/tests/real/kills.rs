@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use windlass::Node;
 use windlass::node::Change;
 use windlass_core::ids::PodUid;
-use windlass_testing::process::{Process, copy_of_this_program};
+use windlass_testing::process::{Process, copy_of_this_program, program};
 use windlass_testing::wait::run;
 
 use super::node::{all_kinds, config, end, pod, ready, secret, start_at};
@@ -107,16 +107,21 @@ fn a_kill_at_any_instant_is_recovered_from(case: &Case) {
     }
 }
 
-/// A process that is killed while it publishes a volume may leave its directory and nothing else of it.
+/// A process that is killed while it publishes a volume may leave its directory, with a part of what is to be in it, and
+/// nothing else.
 fn a_volume_that_no_record_tells_of_is_found_among_those_that_records_tell_of(case: &Case) {
     let root = case.path("");
-    for unrecorded in ["kubernetes.io~empty-dir/unrecorded", "kubernetes.io~projected/unrecorded"] {
+    for unrecorded in ["kubernetes.io~configmap/unrecorded", "kubernetes.io~downward-api/unrecorded"] {
         let node = begin(&root);
         let uid = add(&node, 0);
         node.complete();
         ready(&node, &uid);
         end(node);
-        std::fs::create_dir_all(root.join(format!("node/pods/{uid}/volumes/{unrecorded}"))).unwrap();
+        let volumes = root.join(format!("node/pods/{uid}/volumes"));
+        std::fs::create_dir_all(volumes.join(unrecorded).parent().unwrap()).unwrap();
+        let mut copy = program("cp");
+        copy.arg("-a").arg(volumes.join("kubernetes.io~configmap/config")).arg(volumes.join(unrecorded));
+        assert!(copy.status().unwrap().success());
         let node = begin(&root);
         let mut changes = node.changes();
         node.complete();
