@@ -55,9 +55,11 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
     executor.scene.watch.catch_up()?;
     let mut remains = Remains::default();
     remains.sweep(executor);
-    let mut published: HashMap<Slot, Record> = HashMap::new();
+    let records = executor.records.all().map_err(|error| Failure::open(&error))?;
+    // Records are large, and not to be moved around.
+    let mut published: HashMap<Slot, Record> = HashMap::with_capacity(records.len());
     let (mut staged, mut damaged) = (Vec::new(), Vec::new());
-    for (key, found) in executor.records.all().map_err(|error| Failure::open(&error))? {
+    for (key, found) in records {
         match (key, found) {
             (Key::Publish(slot), Ok(record)) => drop(published.insert(slot, record)),
             (Key::Stage(_), Ok(record)) => staged.push(record),
