@@ -3,21 +3,18 @@
 //! Pods' directories, their device maps, the records, and what is staged though no pod has it (E-193..E-199; the kubelet
 //! forgets the last).
 
+mod pods;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, FileType, StatxFlags};
-use rustix::io::Errno;
 use windlass_core::Event;
 use windlass_core::event::{Found, MountPlace};
 use windlass_core::ids::{PluginName, PodUid, VolumeId};
 use windlass_core::operation::Proof;
-use windlass_core::spec::{Mode, VolumeSpec};
-use windlass_linux::name::{Name, Relative};
+use windlass_core::spec::VolumeSpec;
 use windlass_linux::remove::Aside;
-use windlass_linux::safe_path::{self, Mounts};
-use windlass_linux::whole_file;
 
 use crate::catalogue::VolumeType;
 use crate::executor::Executor;
@@ -25,6 +22,7 @@ use crate::layout::{self, Slot};
 use crate::plugin::{self, Failure, Made, VolumeForm};
 use crate::provision::Provision;
 use crate::record::{Key, Record, State};
+use pods::Seen;
 
 /// What was found.
 #[derive(Default)]
@@ -57,11 +55,11 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
     executor.scene.watch.catch_up()?;
     let mut remains = Remains::default();
     remains.sweep(executor);
-    let (records, pods) = side_by_side(|| executor.records.all(), || remains.pods(executor));
-    let pods = pods?;
-    let mut published: HashMap<Slot, Record> = HashMap::new();
+    let records = executor.records.all().map_err(|error| Failure::open(&error))?;
+    // Records are large, and not to be moved around.
+    let mut published: HashMap<Slot, Record> = HashMap::with_capacity(records.len());
     let (mut staged, mut damaged) = (Vec::new(), Vec::new());
-    for (key, found) in records.map_err(|error| Failure::open(&error))? {
+    for (key, found) in records {
         match (key, found) {
             (Key::Publish(slot), Ok(record)) => drop(published.insert(slot, record)),
             (Key::Stage(_), Ok(record)) => staged.push(record),
@@ -76,6 +74,7 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
             )),
         }
     }
+    let pods = remains.pods(executor, published.keys())?;
     published.retain(|slot, record| {
         remains.agrees(executor, slot, record) || {
             damaged.push(slot.clone());
@@ -154,42 +153,6 @@ fn intended(spec: Arc<VolumeSpec>, seen: Option<Proof>) -> Found {
     Found { spec, record: windlass_core::event::Record::Intent, seen, label: None }
 }
 
-/// A place in a pod's directory that may hold a volume.
-struct Seen {
-    slot: Slot,
-    /// The directory that is there, if it is one and nothing is mounted on it.
-    directory: Option<Proof>,
-}
-
-/// Whether there is a directory of this name. Nothing of windlass goes there, so what it holds does not matter.
-fn is_directory(above: &safe_path::Place, name: &str) -> bool {
-    let status = rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW);
-    status.is_ok_and(|it| FileType::from_raw_mode(it.st_mode).is_dir())
-}
-
-/// When a directory was made, if its file system tells.
-fn birth(place: &safe_path::Place) -> Option<SystemTime> {
-    let status = rustix::fs::statx(place, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
-    if status.stx_mask & StatxFlags::BTIME.bits() == 0 {
-        return None;
-    }
-    let seconds = u64::try_from(status.stx_btime.tv_sec).ok()?;
-    SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, status.stx_btime.tv_nsec))
-}
-
-/// Does both, the first on a thread of its own if there is one to be had.
-fn side_by_side<A: Send, B>(one: impl FnOnce() -> A + Send + Copy, other: impl FnOnce() -> B) -> (A, B) {
-    std::thread::scope(|scope| {
-        let beside = std::thread::Builder::new().name("windlass-start".into()).spawn_scoped(scope, one);
-        let other = other();
-        let one = match beside {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Err(_) => one(),
-        };
-        (one, other)
-    })
-}
-
 impl Remains {
     /// Removes what an earlier life had taken aside to remove it (I-5).
     fn sweep(&mut self, executor: &Executor) {
@@ -257,14 +220,16 @@ impl Remains {
         place: MountPlace,
         seen: Option<(&Slot, Option<Proof>)>,
     ) -> Found {
+        let mounted = |path| executor.scene.watch.table().topmost(path).map(|it| plugin::mount_proof(it));
         let looked = record.made_in(&executor.boot).map(|made| match (&made.form, seen) {
+            // What changes from now on the drive is told.
+            (VolumeForm::Mount(path), _) => Ok(mounted(path)),
             (VolumeForm::Directory, Some((slot, directory)))
                 if made.path == plugin::absolute(&executor.scene, &slot.path()) =>
             {
-                let table = executor.scene.watch.table();
-                Ok(table.topmost(&made.path).map(|it| plugin::mount_proof(it)).or(directory))
+                Ok(mounted(&made.path).or(directory))
             }
-            _ => executor.look(made),
+            (VolumeForm::Directory | VolumeForm::Host, _) => executor.look(made),
         });
         // What cannot be looked at is uncertain, and so is all that another boot made.
         let seen = match looked.transpose() {
@@ -280,87 +245,6 @@ impl Remains {
             self.made.push(Remainder { place, made: made.clone(), epoch: *epoch });
         }
         Found { spec: record.spec.clone(), record: record.for_engine(), seen, label: record.label.clone() }
-    }
-
-    /// All pods that have a directory, with what is in them. Whatever else is there is not ours, and is told.
-    fn pods(&mut self, executor: &Executor) -> Result<Vec<(PodUid, Vec<Seen>)>, Failure> {
-        let pods = executor.scene.layout.pods()?;
-        let mut found = Vec::new();
-        for (pod, _) in whole_file::entries(&pods)? {
-            let Ok(uid) = std::str::from_utf8(pod.as_bytes()).map(PodUid::from) else {
-                self.troubles.push(format!("the name of {}/{pod} is no text", pods.path().display()));
-                continue;
-            };
-            if let Some(place) = self.directory(&pods, &pod) {
-                if let Some(born) = birth(&place) {
-                    self.born.insert(uid.clone(), born);
-                }
-                let (slots, has_volumes) = self.slots(executor, &pod, &place);
-                if has_volumes && is_directory(&place, "plugins") {
-                    self.whole.insert(uid.clone());
-                }
-                found.push((uid, slots));
-            }
-        }
-        Ok(found)
-    }
-
-    /// A directory in another. Whatever else is there is not ours, and is told.
-    fn directory(&mut self, above: &safe_path::Place, name: &Name) -> Option<safe_path::Place> {
-        match above.directory(&Relative::from(name.clone()), Mounts::Refuse) {
-            Ok(place) => Some(place),
-            Err(error) if error.is_missing() => None,
-            Err(error) => {
-                self.troubles.push(plugin::chain(&error));
-                None
-            }
-        }
-    }
-
-    fn names(&mut self, directory: &safe_path::Place) -> Vec<Name> {
-        let entries = whole_file::entries(directory).unwrap_or_else(|error| {
-            self.troubles.push(plugin::chain(&error));
-            Vec::new()
-        });
-        entries.into_iter().map(|(name, _)| name).collect()
-    }
-
-    /// The places in a pod's directory that may hold a volume (E-193), and whether there is a directory for those that are
-    /// directories.
-    fn slots(&mut self, executor: &Executor, pod: &Name, place: &safe_path::Place) -> (Vec<Seen>, bool) {
-        let (mut slots, mut has_volumes) = (Vec::new(), false);
-        for (mode, kind) in [(Mode::Filesystem, "volumes"), (Mode::Block, "volumeDevices")] {
-            let Ok(kind) = Name::new("directory", kind) else { continue };
-            let Some(plugins) = self.directory(place, &kind) else { continue };
-            has_volumes |= mode == Mode::Filesystem;
-            for plugin in self.names(&plugins) {
-                let Some(volumes) = self.directory(&plugins, &plugin) else { continue };
-                for name in self.names(&volumes) {
-                    let directory = self.look(executor, &volumes, &name);
-                    slots.push(Seen { slot: Slot { pod: pod.clone(), plugin: plugin.clone(), name, mode }, directory });
-                }
-            }
-        }
-        (slots, has_volumes)
-    }
-
-    /// Looks at a directory, unless something is mounted on it, which is not to be touched.
-    fn look(&mut self, executor: &Executor, volumes: &safe_path::Place, name: &Name) -> Option<Proof> {
-        if executor.scene.watch.table().at(&volumes.path().join(name.as_path())).next().is_some() {
-            return None;
-        }
-        let place = match volumes.directory(&Relative::from(name.clone()), Mounts::Refuse) {
-            Ok(place) => place,
-            // Something else is there, or was put over it just now.
-            Err(error) if matches!(error.errno(), Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => {
-                return None;
-            }
-            Err(error) => {
-                self.troubles.push(plugin::chain(&error));
-                return None;
-            }
-        };
-        plugin::directory_proof(&place).map_err(|failure| self.troubles.push(failure.text)).ok()
     }
 
     fn unreadable(&mut self, uid: &PodUid, slot: &Slot) {

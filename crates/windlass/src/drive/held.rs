@@ -1,6 +1,7 @@
 //! What is made, by where it is wanted and by its path. Of a path there is one copy, for there are many.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,22 +16,22 @@ use crate::plugin::{Made, VolumeForm};
 pub(super) struct Held {
     entries: HashMap<MountPlace, Box<Entry>>,
     /// The places whose paths must not be mounted over, or are mounts themselves. In order, so that all below a path lie
-    /// together.
-    watched: BTreeMap<Arc<Path>, MountPlace>,
+    /// together; and as bytes, which compare many times faster than the components of a path.
+    watched: BTreeMap<Arc<OsStr>, MountPlace>,
 }
 
 /// As [`Made`].
 struct Entry {
     proof: Proof,
     form: HeldAs,
-    path: Arc<Path>,
+    path: Arc<OsStr>,
     refresh_at: Option<SystemTime>,
     lost_at: Option<SystemTime>,
 }
 
 /// As [`What`].
 enum HeldAs {
-    Mount(Arc<Path>),
+    Mount(Arc<OsStr>),
     Directory,
     Host,
 }
@@ -43,11 +44,11 @@ impl Held {
     pub(super) fn get(&self, place: &MountPlace) -> Option<Made> {
         let Entry { proof, form, path, refresh_at, lost_at } = &**self.entries.get(place)?;
         let form = match form {
-            HeldAs::Mount(path) => VolumeForm::Mount(path.to_path_buf()),
+            HeldAs::Mount(path) => VolumeForm::Mount(path.into()),
             HeldAs::Directory => VolumeForm::Directory,
             HeldAs::Host => VolumeForm::Host,
         };
-        Some(Made { proof: *proof, form, path: path.to_path_buf(), refresh_at: *refresh_at, lost_at: *lost_at })
+        Some(Made { proof: *proof, form, path: path.into(), refresh_at: *refresh_at, lost_at: *lost_at })
     }
 
     pub(super) fn proof(&self, place: &MountPlace) -> Option<Proof> {
@@ -56,7 +57,7 @@ impl Held {
 
     /// The path that a container is given.
     pub(super) fn path(&self, place: &MountPlace) -> Option<&Path> {
-        self.entries.get(place).map(|it| &*it.path)
+        self.entries.get(place).map(|it| Path::new(&it.path))
     }
 
     /// When what was in it was found to be lost.
@@ -68,24 +69,30 @@ impl Held {
     pub(super) fn watched(&self, place: &MountPlace) -> Option<(&Path, bool)> {
         let entry = self.entries.get(place)?;
         match &entry.form {
-            HeldAs::Mount(path) => Some((path, false)),
-            HeldAs::Directory => Some((&entry.path, true)),
+            HeldAs::Mount(path) => Some((Path::new(path), false)),
+            HeldAs::Directory => Some((Path::new(&entry.path), true)),
             HeldAs::Host => None,
         }
     }
 
     /// The places that a mount at this path is about: the one at the path, and all that it covers.
     pub(super) fn at_or_below<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a MountPlace> {
-        let from = self.watched.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
-        from.take_while(move |(it, _)| it.starts_with(path)).map(|(_, place)| place)
+        let mut inside = path.as_os_str().to_owned();
+        if !inside.as_encoded_bytes().ends_with(b"/") {
+            inside.push("/");
+        }
+        let at = self.watched.get(path.as_os_str());
+        let from = self.watched.range::<OsStr, _>((Bound::Excluded(inside.as_os_str()), Bound::Unbounded));
+        let is_inside = move |it: &OsStr| it.as_encoded_bytes().starts_with(inside.as_encoded_bytes());
+        at.into_iter().chain(from.take_while(move |(it, _)| is_inside(it)).map(|(_, place)| place))
     }
 
     pub(super) fn insert(&mut self, place: MountPlace, made: &Made) {
         self.remove(&place);
-        let path: Arc<Path> = made.path.as_path().into();
+        let path: Arc<OsStr> = made.path.as_os_str().into();
         let form = match &made.form {
             VolumeForm::Mount(mount) if *mount == made.path => HeldAs::Mount(path.clone()),
-            VolumeForm::Mount(mount) => HeldAs::Mount(mount.as_path().into()),
+            VolumeForm::Mount(mount) => HeldAs::Mount(mount.as_os_str().into()),
             VolumeForm::Directory => HeldAs::Directory,
             VolumeForm::Host => HeldAs::Host,
         };
@@ -101,8 +108,8 @@ impl Held {
     pub(super) fn remove(&mut self, place: &MountPlace) {
         // Another may have the same path by now.
         let watched = self.watched(place).map(|(path, _)| PathBuf::from(path));
-        if let Some(path) = watched.filter(|it| self.watched.get(it.as_path()) == Some(place)) {
-            self.watched.remove(path.as_path());
+        if let Some(path) = watched.filter(|it| self.watched.get(it.as_os_str()) == Some(place)) {
+            self.watched.remove(path.as_os_str());
         }
         self.entries.remove(place);
     }

@@ -108,7 +108,7 @@ impl Drive {
         self.tell(Event::DiskRead);
         self.start.disk_read = true;
         self.provisions_were_read(remains.provisions);
-        // What changed while the disk was read was nobody's place then.
+        // What changed while the disk was read was nobody's place then; and what lies over a directory was not looked for.
         for place in taken_over {
             self.look_at(&place);
         }
@@ -129,6 +129,8 @@ impl Drive {
         pods.sort();
         for pod in &pods {
             self.tell_pod(pod);
+            // While the pod is open.
+            self.settle();
             if let Some(given) = self.wishes.pods.get(pod) {
                 given.pod.lend();
             }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::{AtFlags, FileType, Statx};
 use windlass_core::operation::Proof;
 use windlass_linux::mount::Detached;
 use windlass_linux::name::Name;
@@ -53,6 +53,12 @@ fn proof(id: MountId, device: Device, root: &[u8], kind: &[u8]) -> Proof {
 pub(crate) fn directory_proof(place: &Place) -> Result<Proof, Failure> {
     let status = status(place)?;
     Ok(Proof { mount_id: 0, device: status.st_dev, root: status.st_ino, kind: DIRECTORY })
+}
+
+/// The same of a directory that was looked at and not opened.
+pub(crate) fn directory_proof_of(status: &Statx) -> Proof {
+    let device = rustix::fs::makedev(status.stx_dev_major, status.stx_dev_minor);
+    Proof { mount_id: 0, device, root: status.stx_ino, kind: DIRECTORY }
 }
 
 /// The same of what has this name in a directory, if that is a directory. It is looked at and not opened.

@@ -17,6 +17,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
+use std::num::NonZero;
 use std::ops::Deref;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
@@ -40,6 +41,8 @@ use crate::{Node, node};
 const BYTES_MAX: u64 = 8 << 20;
 /// A manifest that is larger is read on a thread of its own once the node runs, so that no other waits for it.
 const COSTLY: usize = 64 << 10;
+/// So many manifests at once are read on several threads.
+const MANY: usize = 32;
 /// Longer than anybody has reason to wait, and short enough to be added to any time.
 const REMOVAL_DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -423,10 +426,43 @@ fn readable(path: &Path, changes: Vec<Change>) -> Result<Vec<Change>, Error> {
     trouble.map_or(Ok(found), |source| Err(Error::Unreadable { path: path.into(), source }))
 }
 
+/// What is in the files that have content, in their order. Where there are many, all processors read them.
+fn parse(ledger: &Ledger, changes: &[Change]) -> Vec<Parsed> {
+    let parse = |changes: &[Change]| -> Vec<Parsed> {
+        let contents = changes.iter().filter_map(|it| match it {
+            Change::Content { path, bytes, origin } => Some(ledger.parser(path).read(bytes, *origin)),
+            Change::Gone { .. } | Change::Unreadable { .. } | Change::Misnamed { .. } | Change::Replaced { .. } => None,
+        });
+        contents.collect()
+    };
+    if changes.len() < MANY {
+        return parse(changes);
+    }
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        let parts = changes.chunks(changes.len().div_ceil(threads)).map(|part| {
+            let thread = std::thread::Builder::new().name("windlass-parse".into());
+            (part, thread.spawn_scoped(scope, || parse(part)))
+        });
+        // All of them begin before the first is waited for.
+        let parts: Vec<_> = parts.collect();
+        let parsed = parts.into_iter().flat_map(|(part, thread)| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)),
+            Err(_) => parse(part),
+        });
+        parsed.collect()
+    })
+}
+
 fn take(ledger: &mut Ledger, changes: Vec<Change>) {
+    let mut parsed = parse(ledger, &changes).into_iter();
     for change in changes {
         match change {
-            Change::Content { path, bytes, origin } => ledger.content(&path, &bytes, origin),
+            Change::Content { path, .. } => {
+                if let Some(parsed) = parsed.next() {
+                    ledger.parsed(&path, parsed);
+                }
+            }
             Change::Gone { path, .. } => ledger.gone(&path),
             Change::Unreadable { path, trouble: trouble @ (Trouble::Another { .. } | Trouble::Unmounted) } => {
                 let kept = "what was read there stays in force";

@@ -19,7 +19,7 @@ mod objection;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -74,7 +74,8 @@ pub(crate) struct Ledger {
     root: PathBuf,
     /// Pods that name another node are not ours.
     node: Option<Arc<str>>,
-    files: BTreeMap<Arc<Path>, File>,
+    /// Never looked through, so nothing depends on an order.
+    files: HashMap<Arc<Path>, File>,
     /// Files that have no good version.
     unread: BTreeSet<Arc<Path>>,
     /// Files with problems.
@@ -522,8 +523,9 @@ impl Ledger {
             Some(_) if matches!(key, Key::Elsewhere(_)) => {}
             Some(winner) => {
                 let others = self.claims.get(&key).into_iter().flat_map(|it| it.places()).filter(|it| *it != winner);
-                let text = format!("it is defined in {} already, which stays in force; remove one", self.told(winner));
-                conflicts.extend(others.map(|it| self.conflict(it, &key, text.clone())));
+                let text =
+                    || format!("it is defined in {} already, which stays in force; remove one", self.told(winner));
+                conflicts.extend(others.map(|it| self.conflict(it, &key, text())));
             }
         }
         self.problems_changed |= replace(&mut self.conflicts, &key, conflicts);
@@ -650,9 +652,9 @@ impl Ledger {
         let mut conflicts = Vec::new();
         let mut now = None;
         if let Some((place, key)) = winner {
-            let text = format!("metadata.uid: {key} in {} has it already, and stays in force", self.told(place));
+            let text = || format!("metadata.uid: {key} in {} has it already, and stays in force", self.told(place));
             let others = placed.iter().filter(|it| **it != (place, key));
-            conflicts.extend(others.map(|(place, key)| self.conflict(place, key, text.clone())));
+            conflicts.extend(others.map(|(place, key)| self.conflict(place, key, text())));
             if let Some(Item { value: Value::Pod(_, pod), .. }) = self.item(place) {
                 now = Some((key.clone(), pod.clone(), place.file.clone()));
             }

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use windlass_testing::harness::Failure;
 use windlass_testing::namespace::BASE;
 
-use crate::limits::CALLS;
+use crate::limits::{CALLS, START_CALLS};
 use crate::play::PLAY;
 use crate::{COUNTED, judge};
 
@@ -33,39 +33,74 @@ const DISREGARDED: [&str; 12] = [
 ];
 
 pub(crate) fn a_pod_takes_no_more_than_it_may() -> Result<(), Failure> {
-    if windlass_testing::process::program("strace").arg("--version").stdout(Stdio::null()).status().is_err() {
-        eprintln!("skipped: system calls are not counted, for strace is not installed");
+    if !can_be_counted() {
         return Ok(());
     }
-    // What start, end and the first pods take is in both and falls out.
-    let (few, many) = (COUNTED / 4, COUNTED / 4 + COUNTED);
-    let up = each(&count(many, 0)?, &count(few, 0)?);
-    let both = each(&count(many, many)?, &count(few, few)?);
-    let down = Counts::from_iter(both.iter().map(|(name, it)| (name.clone(), it - up.get(name).unwrap_or(&0.0))));
-    for name in both.keys() {
-        let of = |counts: &Counts| counts.get(name).copied().unwrap_or_default();
-        println!("{:>8.1} up {:>8.1} down  {name}", of(&up), of(&down));
-    }
+    let up = each(|pods| count(pods, 0, 0))?;
+    let down = less(&each(|pods| count(pods, pods, 0))?, &up);
+    show(&up, "up");
+    show(&down, "down");
     judge("system calls", sum(&up), sum(&down), CALLS)
+}
+
+/// A pod whose records account for all that is there: nothing of it is opened, and no directory listed.
+pub(crate) fn a_start_takes_no_more_than_it_may() -> Result<(), Failure> {
+    if !can_be_counted() {
+        return Ok(());
+    }
+    let start = less(&each(|pods| count(pods, 0, 1))?, &each(|pods| count(pods, 0, 0))?);
+    show(&start, "start");
+    let (calls, most) = (sum(&start), START_CALLS);
+    println!("system calls of a start for each pod: {calls:.1} (at most {most})");
+    match calls <= most {
+        true => Ok(()),
+        false => Err(format!("system calls of a start for each pod: {calls:.1}; at most {most}").into()),
+    }
+}
+
+fn can_be_counted() -> bool {
+    let strace = windlass_testing::process::program("strace").arg("--version").stdout(Stdio::null()).status();
+    if strace.is_err() {
+        eprintln!("skipped: system calls are not counted, for strace is not installed");
+    }
+    strace.is_ok()
+}
+
+fn show(counts: &Counts, when: &str) {
+    for (name, count) in counts.iter().filter(|(_, it)| **it != 0.0) {
+        println!("{count:>8.1} {when}  {name}");
+    }
+}
+
+/// What is in one and not in the other.
+fn less(all: &Counts, part: &Counts) -> Counts {
+    all.iter().map(|(name, it)| (name.clone(), it - part.get(name).unwrap_or(&0.0))).collect()
 }
 
 fn sum(counts: &Counts) -> f64 {
     counts.iter().filter(|(name, _)| !DISREGARDED.contains(&name.as_str())).map(|(_, it)| it).sum()
 }
 
-/// What each pod takes that only one of them has.
-fn each(many: &Counts, few: &Counts) -> Counts {
-    let of = |name: &String| few.get(name).copied().unwrap_or_default();
-    many.iter().map(|(name, it)| (name.clone(), (it - of(name)) / COUNTED as f64)).collect()
+/// What each pod takes: what start, end and the first pods take is in both counts and falls out.
+fn each(count: impl Fn(usize) -> Result<Counts, Failure>) -> Result<Counts, Failure> {
+    let few = COUNTED / 4;
+    let more = less(&count(few + COUNTED)?, &count(few)?);
+    Ok(more.into_iter().map(|(name, it)| (name, it / COUNTED as f64)).collect())
 }
 
-/// Lets pods come, and some of them go, in a process of its own.
-fn count(pods: usize, gone: usize) -> Result<Counts, Failure> {
-    let output = format!("{BASE}/calls-{pods}-{gone}.txt");
+/// Lets pods come, and some of them go, and starts the node anew, in a process of its own.
+fn count(pods: usize, gone: usize, anew: usize) -> Result<Counts, Failure> {
+    let output = format!("{BASE}/calls-{pods}-{gone}-{anew}.txt");
     let program = std::env::current_exe()?;
     let strace = ["--follow-forks", "--summary-only", "--summary-columns=calls,name", "--output"];
     let mut command = windlass_testing::process::program("strace");
-    command.args(strace).arg(&output).arg("--").arg(program).arg(PLAY).args([pods, gone].map(|it| it.to_string()));
+    command
+        .args(strace)
+        .arg(&output)
+        .arg("--")
+        .arg(program)
+        .arg(PLAY)
+        .args([pods, gone, anew].map(|it| it.to_string()));
     let status = command.status()?;
     if !status.success() {
         return Err(format!("{command:?}: {status}").into());

@@ -35,6 +35,8 @@ fn main() -> ExitCode {
     }
     let mut tests = Tests::from_args().threads(1).after(namespace::enter);
     tests.add("a_pod_takes_no_more_system_calls_than_it_may", &[], calls::a_pod_takes_no_more_than_it_may);
+    let start = "a_start_takes_no_more_system_calls_for_a_pod_than_it_may";
+    tests.add(start, &[], calls::a_start_takes_no_more_than_it_may);
     tests.add("a_pod_takes_no_more_allocations_than_it_may", &[], allocations);
     tests.add("a_pod_alone_wakes_no_more_threads_than_it_may", &[], wake_ups);
     tests.add("a_burst_of_pods_takes_no_more_threads_than_it_may", &[], threads);

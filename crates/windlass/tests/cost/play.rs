@@ -12,7 +12,7 @@ use windlass_core::ids::PodUid;
 use windlass_testing::namespace::BASE;
 use windlass_testing::wait::run;
 
-/// Tells the program to play alone: how many pods come, and how many of them go again.
+/// Tells the program to play alone: how many pods come, how many of them go again, and how often the node is started anew.
 pub(crate) const PLAY: &str = "--play";
 
 /// What the program is told to play, if it is.
@@ -24,10 +24,13 @@ pub(crate) fn told() -> Option<Vec<usize>> {
 
 /// Plays as it is told, in the namespace that it is started in.
 pub(crate) fn play(words: &[usize]) -> ExitCode {
-    let [pods, gone] = words else { return ExitCode::from(2) };
-    let mut play = Play::start(&format!("calls-{pods}-{gone}"));
+    let [pods, gone, anew] = words else { return ExitCode::from(2) };
+    let mut play = Play::start(&format!("calls-{pods}-{gone}-{anew}"));
     play.burst(0..*pods);
     play.remove(*gone);
+    for _ in 0..*anew {
+        play.start_anew();
+    }
     // What stays mounted goes with the namespace.
     std::mem::forget(play);
     ExitCode::SUCCESS
@@ -37,6 +40,7 @@ pub(crate) fn play(words: &[usize]) -> ExitCode {
 pub(crate) struct Play {
     node: Node,
     source: Source,
+    root: String,
     pods: Vec<PodUid>,
     /// The most worker threads that were seen.
     pub(crate) threads_most: usize,
@@ -46,19 +50,18 @@ impl Play {
     /// Starts a node whose root has this name.
     pub(crate) fn start(name: &str) -> Self {
         let root = format!("{BASE}/{name}");
-        let builder = Node::builder(format!("{root}/root")).runtime_directory(format!("{root}/run"));
-        // Counting is part of what a pod costs.
-        #[cfg(feature = "metrics")]
-        let builder = builder.observe(std::sync::Arc::new(windlass::metrics::Metrics::new()).observer());
-        let node = builder.start().unwrap();
-        let keys = || (0..4).map(|it| (format!("key-{it}"), json!("v".repeat(256)))).collect::<serde_json::Map<_, _>>();
-        let settings = json!({"metadata": {"name": "settings", "namespace": "default"}, "data": keys()});
-        let secret = json!({"metadata": {"name": "keys", "namespace": "default"}, "stringData": keys()});
-        node.update_object(serde_json::from_value::<ConfigMap>(settings).unwrap());
-        node.update_object(serde_json::from_value::<Secret>(secret).unwrap());
-        let source = node.source("test");
+        let (node, source) = begin(&root);
         source.complete();
-        Self { node, source, pods: Vec::new(), threads_most: 0 }
+        Self { node, source, root, pods: Vec::new(), threads_most: 0 }
+    }
+
+    /// Ends the node, and starts another that finds what it left.
+    pub(crate) fn start_anew(&mut self) {
+        run(self.node.clone().stop(Duration::from_secs(60))).unwrap();
+        (self.node, self.source) = begin(&self.root);
+        let count = std::mem::take(&mut self.pods).len();
+        self.burst(0..count);
+        self.source.complete();
     }
 
     /// Pods come at once, and are waited for.
@@ -97,6 +100,22 @@ impl Drop for Play {
         self.remove_all();
         run(self.node.clone().stop(Duration::from_secs(60))).unwrap();
     }
+}
+
+/// Starts a node, and gives it all that pods name.
+fn begin(root: &str) -> (Node, Source) {
+    let builder = Node::builder(format!("{root}/root")).runtime_directory(format!("{root}/run"));
+    // Counting is part of what a pod costs.
+    #[cfg(feature = "metrics")]
+    let builder = builder.observe(std::sync::Arc::new(windlass::metrics::Metrics::new()).observer());
+    let node = builder.start().unwrap();
+    let keys = || (0..4).map(|it| (format!("key-{it}"), json!("v".repeat(256)))).collect::<serde_json::Map<_, _>>();
+    let settings = json!({"metadata": {"name": "settings", "namespace": "default"}, "data": keys()});
+    let secret = json!({"metadata": {"name": "keys", "namespace": "default"}, "stringData": keys()});
+    node.update_object(serde_json::from_value::<ConfigMap>(settings).unwrap());
+    node.update_object(serde_json::from_value::<Secret>(secret).unwrap());
+    let source = node.source("test");
+    (node, source)
 }
 
 fn pod(index: usize) -> Pod {

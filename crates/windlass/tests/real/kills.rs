@@ -7,14 +7,17 @@ use std::path::{Path, PathBuf};
 use windlass::Node;
 use windlass::node::Change;
 use windlass_core::ids::PodUid;
-use windlass_testing::process::{Process, copy_of_this_program};
+use windlass_testing::process::{Process, copy_of_this_program, program};
 use windlass_testing::wait::run;
 
 use super::node::{all_kinds, config, end, pod, ready, secret, start_at};
 use crate::case::Case;
 use crate::giving::Giving as _;
 
-crate::tests! { a_kill_at_any_instant_is_recovered_from }
+crate::tests! {
+    a_kill_at_any_instant_is_recovered_from,
+    a_volume_that_no_record_tells_of_is_found_among_those_that_records_tell_of,
+}
 
 /// Set for the copy of this program that is killed: where its node is.
 const NODE: &str = "WINDLASS_TEST_KILLED_NODE";
@@ -101,5 +104,33 @@ fn a_kill_at_any_instant_is_recovered_from(case: &Case) {
         while run(changes.next()).is_some() {}
         let left = std::fs::read_dir(root.join("node/pods")).unwrap().count();
         assert_eq!(left, 0, "round {round}: {left} pods' directories are left");
+    }
+}
+
+/// A process that is killed while it publishes a volume may leave its directory, with a part of what is to be in it, and
+/// nothing else.
+fn a_volume_that_no_record_tells_of_is_found_among_those_that_records_tell_of(case: &Case) {
+    let root = case.path("");
+    for unrecorded in ["kubernetes.io~configmap/unrecorded", "kubernetes.io~downward-api/unrecorded"] {
+        let node = begin(&root);
+        let uid = add(&node, 0);
+        node.complete();
+        ready(&node, &uid);
+        end(node);
+        let volumes = root.join(format!("node/pods/{uid}/volumes"));
+        std::fs::create_dir_all(volumes.join(unrecorded).parent().unwrap()).unwrap();
+        let mut copy = program("cp");
+        copy.arg("-a").arg(volumes.join("kubernetes.io~configmap/config")).arg(volumes.join(unrecorded));
+        assert!(copy.status().unwrap().success());
+        let node = begin(&root);
+        let mut changes = node.changes();
+        node.complete();
+        run(node.gone(&uid)).unwrap();
+        while !run(node.snapshot()).unwrap().volumes.is_empty() {
+            run(changes.next());
+        }
+        end(node);
+        while run(changes.next()).is_some() {}
+        assert_eq!(std::fs::read_dir(root.join("node/pods")).unwrap().count(), 0, "{unrecorded}");
     }
 }
