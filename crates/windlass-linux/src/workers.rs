@@ -83,6 +83,8 @@ enum Width {
     Narrow(NonZeroUsize),
     /// This many, and not more than `most` with those that are slow.
     Wide { at_once: NonZeroUsize, most: NonZeroUsize },
+    /// As many as `Narrow`, not counting those that have run for this long.
+    Brief { at_once: NonZeroUsize, patience: Duration },
 }
 
 impl Lane {
@@ -98,6 +100,14 @@ impl Lane {
     #[must_use]
     pub fn wide(name: &str, at_once: NonZeroUsize, most: NonZeroUsize) -> Self {
         Self { name: name.into(), width: Width::Wide { at_once, most } }
+    }
+
+    /// A [narrow](Self::narrow) lane for work that takes longer than `patience` only if it waits for something: a disk, a
+    /// lock. What waits is not counted, as others are not that are slow, so as much of it runs at a time as there is to wait
+    /// for; and while nothing waits, few threads do all of it one after the other.
+    #[must_use]
+    pub fn brief(name: &str, at_once: NonZeroUsize, patience: Duration) -> Self {
+        Self { name: name.into(), width: Width::Brief { at_once, patience } }
     }
 
     /// The name that it was given.

@@ -1,15 +1,17 @@
 //! The CSI drivers of this node: who is registered, and how their calls are made from threads that may block.
 //!
-//! One thread runs what must not block: it watches for drivers that come and go, and carries the bytes of all calls. An
-//! operation that makes a call has no thread until that has ended (`task.rs`), so a driver that hangs holds up its own
-//! volumes and nothing else (I-6).
+//! One thread runs what must not block: it watches for drivers that come and go, and makes all calls, those together that
+//! come together ([`carrier`]). An operation that makes a call has no thread until that has ended (`task.rs`), so a driver
+//! that hangs holds up its own volumes and nothing else (I-6). How many are under way at a time is for each driver to show
+//! ([`pace`]).
+
+mod carrier;
+mod pace;
 
 use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -18,13 +20,19 @@ use tokio::runtime;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use windlass_core::operation::Cause;
-use windlass_csi::{CallError, Driver, End, Endpoint, Limits, NodeCapabilities, NodeInfo, registration};
+use windlass_csi::{CallError, Called, Code, Driver, End, Endpoint, Limits, NodeCapabilities, NodeInfo, registration};
 
+use self::carrier::Carrier;
+pub(crate) use self::pace::Pace;
 use crate::observe::{Observed, Observer};
 use crate::plugin::Failure;
 
 /// How long a call may take, if nobody says otherwise (C-46).
 pub const DEADLINE_DEFAULT: Duration = Duration::from_secs(120);
+
+/// How many operations of one driver are under way at a time, if nobody says otherwise. They have no thread while they wait
+/// for the driver, so this is what drivers are to be spared, and what a kubelet does not spare them at all.
+const CALLS_AT_ONCE_DEFAULT: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 /// How the drivers of a node are found and called.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,7 +59,7 @@ pub struct DriverSettings {
     pub controller: Option<PathBuf>,
     /// How long one of its calls may take, if not as long as those of other drivers.
     pub deadline: Option<Duration>,
-    /// How many of its calls are under way at a time, if not 256.
+    /// How many of its calls are under way at a time at most, if not 256.
     pub calls_at_once: Option<NonZeroUsize>,
     /// It publishes without mounting, as drivers do that are made for tests alone: a directory at the place of a volume
     /// is the volume. Of any other driver that is a lie.
@@ -65,6 +73,7 @@ pub struct Drivers {
     settings: Settings,
     /// Who is told of every call.
     observer: windlass_csi::Observer,
+    paces: Arc<Paces>,
     /// Where drivers register, and whether one has.
     sockets: Mutex<BTreeMap<PathBuf, bool>>,
     /// How controller services are called.
@@ -85,9 +94,13 @@ pub(crate) enum Refreshed {
     Changed,
 }
 
+/// By the name of a driver, how many of its operations are under way at a time.
+type Paces = Mutex<BTreeMap<Arc<str>, Pace>>;
+
 /// How calls are made.
 struct Calls {
     runtime: runtime::Handle,
+    carrier: Arc<Carrier>,
     /// Ends the thread with the last who has it.
     _stop: watch::Sender<()>,
 }
@@ -139,16 +152,17 @@ pub(crate) enum News {
 impl Drivers {
     /// None, ever: for a node that is not asked to look for any.
     pub fn none() -> Arc<Self> {
-        Arc::new(Self::new(None, Settings::default(), windlass_csi::Observer::default()))
+        Arc::new(Self::new(None, Settings::default(), windlass_csi::Observer::default(), Arc::default()))
     }
 
-    fn new(calls: Option<Calls>, settings: Settings, observer: windlass_csi::Observer) -> Self {
+    fn new(calls: Option<Calls>, settings: Settings, observer: windlass_csi::Observer, paces: Arc<Paces>) -> Self {
         let registered = RwLock::default();
         let drivers = Self {
             calls,
             registered,
             settings,
             observer,
+            paces,
             sockets: Mutex::default(),
             controllers: RwLock::default(),
             watches: Mutex::default(),
@@ -175,15 +189,23 @@ impl Drivers {
         observer: &Observer,
         tell: impl Fn(News) + Send + Sync + 'static,
     ) -> io::Result<Arc<Self>> {
+        let paces = Arc::new(Paces::default());
         let observer = {
-            let observer = observer.clone();
-            windlass_csi::Observer::new(move |called| observer.tell(&Observed::DriverCalled(called)))
+            let (observer, paces) = (observer.clone(), paces.clone());
+            windlass_csi::Observer::new(move |called| {
+                note_answer(&paces, called);
+                observer.tell(&Observed::DriverCalled(called));
+            })
         };
-        let Some(registry) = &settings.registry else { return Ok(Arc::new(Self::new(None, settings, observer))) };
+        let Some(registry) = &settings.registry else {
+            return Ok(Arc::new(Self::new(None, settings, observer, paces)));
+        };
         let (stop, mut stopped) = watch::channel(());
         let registry = registration::Settings { observer: observer.clone(), ..registration::Settings::new(registry) };
         // All of it happens on a thread of its own: whoever calls this may be within a runtime, where nothing may block.
         let (begun, beginning) = std::sync::mpsc::sync_channel(1);
+        let carrier = Arc::new(Carrier::default());
+        let carries = carrier.clone();
         let run = move || {
             let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime,
@@ -192,14 +214,15 @@ impl Drivers {
             runtime.block_on(async move {
                 let watched = registration::watch(registry);
                 let _ = begun.send(watched.map(|news| (runtime::Handle::current(), news)));
+                tokio::spawn(async move { carries.run().await });
                 // Calls hold on to the drivers, so none is under way when this ends.
                 let _ = stopped.changed().await;
             });
         };
         std::thread::Builder::new().name("windlass-csi".into()).spawn(run)?;
         let (runtime, mut news) = beginning.recv().map_err(io::Error::other)??;
-        let calls = Some(Calls { runtime: runtime.clone(), _stop: stop });
-        let drivers = Arc::new(Self::new(calls, settings, observer));
+        let calls = Some(Calls { runtime: runtime.clone(), carrier, _stop: stop });
+        let drivers = Arc::new(Self::new(calls, settings, observer, paces));
         let _ = drivers.tell.set(Box::new(tell));
         let known = Arc::downgrade(&drivers);
         runtime.spawn(async move {
@@ -323,15 +346,16 @@ impl Drivers {
         if before.driver.is_same_process() && before.unreachable.is_none() && !is_new {
             return Refreshed::Same;
         }
-        let (driver, info, capabilities) = match self.call(before.driver.asked_anew()).await {
-            Ok(asked) => asked,
-            Err(error) => {
-                if error.end == End::NotSent {
-                    self.is_unreachable(name, &before.driver, error.lied.then(|| error.message.into()));
+        let (driver, info, capabilities) =
+            match self.call(&before.driver, |it| async move { it.asked_anew().await }).await {
+                Ok(asked) => asked,
+                Err(error) => {
+                    if error.end == End::NotSent {
+                        self.is_unreachable(name, &before.driver, error.lied.then(|| error.message.into()));
+                    }
+                    return Refreshed::Same;
                 }
-                return Refreshed::Same;
-            }
-        };
+            };
         let has_changed = info != before.info || capabilities != before.capabilities;
         let mut registered = self.registered.write().unwrap_or_else(PoisonError::into_inner);
         // It may have registered anew meanwhile, or gone.
@@ -402,33 +426,56 @@ impl Drivers {
         self.settings.drivers.values().any(|it| it.controller.is_some())
     }
 
+    /// The pace of a driver, to look at or to change.
+    pub(crate) fn with_pace<T>(&self, name: &str, look: impl FnOnce(&mut Pace) -> T) -> T {
+        let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = || self.settings.drivers.get(name).and_then(|it| it.calls_at_once).unwrap_or(CALLS_AT_ONCE_DEFAULT);
+        match paces.get_mut(name) {
+            Some(pace) => look(pace),
+            None => look(paces.entry(name.into()).or_insert_with(|| Pace::new(most()))),
+        }
+    }
+
     /// How long a call of a driver may take.
     pub(crate) fn deadline(&self, name: &str) -> Duration {
         let of_driver = self.settings.drivers.get(name).and_then(|it| it.deadline);
         of_driver.unwrap_or(self.settings.deadline)
     }
 
-    /// Makes a call. Whoever awaits it may do so on any thread, or on one after the other.
-    pub(crate) async fn call<T>(&self, call: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
-        let mut call = pin!(call);
-        poll_fn(|cx| {
-            // Its connection and its deadline are of the runtime that carries all calls.
-            let _within = self.runtime().enter();
-            call.as_mut().poll(cx)
-        })
-        .await
+    /// Makes a call, on the thread that makes all calls. Whoever awaits it may do so on any thread, or on one after the other.
+    pub(crate) async fn call<T, F>(&self, driver: &Driver, call: impl FnOnce(Driver) -> F) -> Result<T, CallError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, CallError>> + Send + 'static,
+    {
+        match self.calls().carrier.carry(call(driver.clone())).await {
+            Ok(answer) => answer,
+            // It is dropped without an answer only by a panic, and so is the operation.
+            Err(_) => panic!("a call of driver {} broke off", driver.name()),
+        }
     }
 
     /// Makes a call, and blocks until it has ended.
     pub(crate) fn wait<T>(&self, call: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
-        self.runtime().block_on(call)
+        self.calls().runtime.block_on(call)
     }
 
-    fn runtime(&self) -> &runtime::Handle {
+    fn calls(&self) -> &Calls {
         match &self.calls {
-            Some(calls) => &calls.runtime,
+            Some(calls) => calls,
             // Nobody is registered, so there is nobody to call.
             None => unreachable!("a driver was called on a node that has none"),
+        }
+    }
+}
+
+/// Notes how long a call took that is one of an operation. Until a driver has had an operation there is nothing to note.
+fn note_answer(paces: &Paces, called: &Called<'_>) {
+    let mut paces = paces.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(pace) = paces.get_mut(called.driver) {
+        match called.code {
+            Code::Ok => pace.answered(called.method, called.took),
+            _ => pace.failed(),
         }
     }
 }

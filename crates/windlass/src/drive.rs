@@ -135,7 +135,7 @@ impl Drive {
         let Parts { engine, outside, wishes, provisions, under_way, keep_directories, gives_memory_back, report } =
             parts;
         Self {
-            operations: Operations::new(outside.executor.scene.drivers.settings(), under_way),
+            operations: Operations::new(outside.executor.scene.drivers.clone(), under_way),
             engine,
             outside,
             wishes,
@@ -266,6 +266,7 @@ impl Drive {
                 Alarm::ReadDisk => self.read_disk(),
                 Alarm::Errands => self.look_at_errands(),
                 Alarm::Review => self.review(),
+                Alarm::Listen => self.listen(),
                 Alarm::Renew(pod, volume) => {
                     self.holdings.renewals.is_due(&pod, &volume);
                     self.apply(&pod);

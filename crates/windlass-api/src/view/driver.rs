@@ -42,6 +42,12 @@ pub struct DriverStatus {
     /// How many of its operations wait until others have ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub operations_waiting: u64,
+    /// How many of its calls are made at a time: more while its answers do not take longer for it, fewer when they do.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls_at_once: u64,
+    /// How many of its calls are made at a time at most.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls_at_once_max: u64,
     /// What is set for it, if anything is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<DriverSettings>,
@@ -65,7 +71,7 @@ pub struct DriverSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub timeout_milliseconds: Option<u64>,
-    /// How many of its calls are made at a time.
+    /// How many of its calls are made at a time at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub calls_at_once: Option<u64>,

@@ -90,7 +90,8 @@ fn describe_driver(driver: &view::Driver, volumes: &[view::Volume], style: Style
     shown.extend(status.refused.iter().map(|it| ("Other Driver", plain(it))));
     // Of most drivers nothing is set: they are called like all others.
     shown.extend(timeout.map(|it| ("Timeout", it)));
-    shown.extend(number(settings.calls_at_once).map(|it| ("Calls At Once", it)));
+    let (calls, calls_max) = (status.calls_at_once, status.calls_at_once_max);
+    shown.extend((calls > 0).then(|| ("Calls At Once", format!("{calls}, at most {calls_max}"))));
     shown.extend(match (status.operations_under_way, status.operations_waiting) {
         (0, 0) => None,
         (under_way, 0) => Some(("Operations", format!("{under_way} under way"))),

@@ -269,6 +269,8 @@ fn objects_with_everything_in_them_are_as_the_document_says() {
         capabilities: vec!["GET_VOLUME_STATS".into()],
         operations_under_way: 3,
         operations_waiting: 1,
+        calls_at_once: 3,
+        calls_at_once_max: 4,
         settings: Some(DriverSettings {
             controller: Some("/run/driver/controller.sock".into()),
             timeout_milliseconds: Some(30_000),

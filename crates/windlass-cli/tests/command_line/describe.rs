@@ -94,7 +94,7 @@ fn a_driver_is_described_with_what_is_set_for_it() {
         "Node ID:        node-1",
         "Volume Limit:   8",
         "Timeout:        1m 30s",
-        "Calls At Once:  4",
+        "Calls At Once:  3, at most 4",
         "Operations:     4 under way, 2 wait for those to end",
         "Topology:",
         "  zone=a",

@@ -159,6 +159,8 @@ pub(crate) fn driver() -> Driver {
         capabilities: vec!["STAGE_UNSTAGE_VOLUME".into(), "EXPAND_VOLUME".into()],
         operations_under_way: 4,
         operations_waiting: 2,
+        calls_at_once: 3,
+        calls_at_once_max: 4,
         settings: Some(settings),
         volumes: vec!["kubernetes.io/csi/disks.example.com^1".into()],
     };
@@ -179,6 +181,8 @@ pub(crate) fn missing_driver() -> Driver {
         capabilities: Vec::new(),
         operations_under_way: 0,
         operations_waiting: 0,
+        calls_at_once: 0,
+        calls_at_once_max: 0,
         settings: None,
         volumes: vec!["kubernetes.io/csi/away.example.com^1".into()],
     };

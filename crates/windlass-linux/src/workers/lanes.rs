@@ -9,52 +9,55 @@ use super::{Job, JobId, Lane, LaneCounts, Width};
 #[derive(Default)]
 struct Jobs {
     queued: VecDeque<(JobId, Job)>,
-    /// Jobs that run and are not slow, oldest first, each with the moment at which it will be. Not more than may run
-    /// at once.
-    working: VecDeque<(JobId, Option<Instant>)>,
-    /// How many others run.
-    slow: usize,
+    /// Jobs that run and count, oldest first, each with when it began. Not more than may run at once.
+    working: VecDeque<(JobId, Instant)>,
+    /// The others that run, each with when it began: they wait for something.
+    waiting: Vec<(JobId, Instant)>,
 }
 
 impl Jobs {
     /// How many could begin now.
     fn startable(&self, room: Room) -> usize {
-        let running = self.working.len() + self.slow;
-        let free = room.at_once.saturating_sub(self.working.len()).min(room.most.saturating_sub(running));
+        let free = room.at_once.saturating_sub(self.working.len()).min(room.most.saturating_sub(self.running()));
         self.queued.len().min(free)
     }
 
     /// When another could begin although none ends.
     fn due(&self, room: Room) -> Option<Instant> {
         let full = !self.queued.is_empty() && self.working.len() >= room.at_once;
-        // One that becomes slow makes room for another only where slow ones do not count.
-        let may_grow = self.working.len() + self.slow < room.most;
-        self.working.front().filter(|_| full && may_grow)?.1
+        // One that waits makes room for another only where such do not count.
+        let may_grow = self.running() < room.most;
+        self.working.front().filter(|_| full && may_grow)?.1.checked_add(room.patience)
     }
 
-    fn age(&mut self, now: Instant) {
-        while self.working.front().is_some_and(|(_, slow_at)| is_past(*slow_at, now)) {
-            self.working.pop_front();
-            self.slow += 1;
-        }
+    fn age(&mut self, room: Room, now: Instant) {
+        let counts = |(_, began): &(JobId, Instant)| !has_run_for(room.patience, *began, now);
+        let aged = self.working.iter().position(counts).unwrap_or(self.working.len());
+        self.waiting.extend(self.working.drain(..aged));
+    }
+
+    fn running(&self) -> usize {
+        self.working.len() + self.waiting.len()
     }
 
     fn is_empty(&self) -> bool {
-        self.queued.is_empty() && self.working.is_empty() && self.slow == 0
+        self.queued.is_empty() && self.running() == 0
     }
 }
 
-fn is_past(moment: Option<Instant>, now: Instant) -> bool {
-    moment.is_some_and(|it| it <= now)
+fn has_run_for(time: Duration, began: Instant, now: Instant) -> bool {
+    began.checked_add(time).is_some_and(|it| it <= now)
 }
 
 /// How many jobs of a lane may run.
 #[derive(Clone, Copy)]
 struct Room {
-    /// Of those that are not slow.
+    /// Of those that count.
     at_once: usize,
     /// Of all.
     most: usize,
+    /// After this time a job does not count any more.
+    patience: Duration,
 }
 
 /// The jobs of all lanes. What is asked about all of them is kept up to date with each change of one, so nothing
@@ -91,10 +94,14 @@ impl Lanes {
 
     /// How many jobs of a lane may run.
     fn room(&self, lane: &Lane) -> Room {
+        let usual = Room { at_once: self.at_once, most: usize::MAX, patience: self.slow_after };
         match lane.width {
-            Width::Usual => Room { at_once: self.at_once, most: usize::MAX },
-            Width::Narrow(at_once) => Room { at_once: at_once.get().min(self.at_once), most: usize::MAX },
-            Width::Wide { at_once, most } => Room { at_once: at_once.get(), most: most.get() },
+            Width::Usual => usual,
+            Width::Narrow(at_once) => Room { at_once: at_once.get().min(self.at_once), ..usual },
+            Width::Wide { at_once, most } => Room { at_once: at_once.get(), most: most.get(), ..usual },
+            Width::Brief { at_once, patience } => {
+                Room { at_once: at_once.get().min(self.at_once), patience: patience.min(self.slow_after), ..usual }
+            }
         }
     }
 
@@ -103,7 +110,7 @@ impl Lanes {
         let room = self.room(lane);
         let jobs = self.lanes.entry(lane.clone()).or_default();
         let before = (jobs.startable(room), jobs.due(room));
-        jobs.age(now);
+        jobs.age(room, now);
         let result = change(jobs);
         let after = (jobs.startable(room), jobs.due(room));
         if jobs.is_empty() {
@@ -148,10 +155,9 @@ impl Lanes {
     /// Begins a job, if one can begin: the oldest of the lane whose turn it is.
     pub(super) fn take(&mut self, now: Instant) -> Option<(Lane, JobId, Job)> {
         let lane = self.ready.pop_front()?;
-        let slow_at = now.checked_add(self.slow_after);
         let (id, job) = self.change(&lane, now, |jobs| {
             let (id, job) = jobs.queued.pop_front()?;
-            jobs.working.push_back((id, slow_at));
+            jobs.working.push_back((id, now));
             Some((id, job))
         })?;
         if self.is_ready(&lane) {
@@ -164,11 +170,11 @@ impl Lanes {
     pub(super) fn end(&mut self, lane: &Lane, id: JobId, now: Instant) {
         self.change(lane, now, |jobs| match jobs.working.iter().position(|(it, _)| *it == id) {
             Some(position) => drop(jobs.working.remove(position)),
-            None => jobs.slow -= 1,
+            None => jobs.waiting.retain(|(it, _)| *it != id),
         });
     }
 
-    /// Makes room in full lanes whose oldest job has become slow.
+    /// Makes room in full lanes whose oldest job waits for something.
     pub(super) fn age(&mut self, now: Instant) {
         while let Some((due, lane)) = self.full.first().cloned()
             && due <= now
@@ -191,10 +197,10 @@ impl Lanes {
     /// How many jobs each lane has.
     pub(super) fn counts(&self, now: Instant) -> BTreeMap<Lane, LaneCounts> {
         let count = |jobs: &Jobs| {
-            let slow_by_now = jobs.working.iter().filter(|(_, slow_at)| is_past(*slow_at, now)).count();
+            let running = jobs.waiting.iter().chain(&jobs.working);
             LaneCounts {
-                running: jobs.slow + jobs.working.len(),
-                slow: jobs.slow + slow_by_now,
+                running: jobs.running(),
+                slow: running.filter(|(_, began)| has_run_for(self.slow_after, *began, now)).count(),
                 queued: jobs.queued.len(),
             }
         };
@@ -245,7 +251,7 @@ mod tests {
         for (lane, jobs) in &lanes.lanes {
             let room = lanes.room(lane);
             assert!(!jobs.is_empty() && jobs.working.len() <= room.at_once);
-            assert!(jobs.working.len() + jobs.slow <= room.most);
+            assert!(jobs.running() <= room.most);
         }
     }
 
@@ -352,5 +358,20 @@ mod tests {
         let order: Vec<_> = std::iter::from_fn(|| lanes.take(now)).map(|(lane, _, _)| lane.to_string()).collect();
         assert_eq!(order, ["a", "b", "c", "a", "c", "a"]);
         assert_eq!(lanes.due(), None, "a time without end never comes");
+    }
+
+    #[test]
+    fn what_waits_in_a_brief_lane_makes_room_at_once_and_is_slow_as_others_are() {
+        let (brief, slow_after, now) = (Duration::from_millis(1), Duration::from_secs(1), Instant::now());
+        let lane = Lane::brief("d", NonZeroUsize::MIN, brief);
+        let mut lanes = Lanes::new(16, slow_after);
+        (0..2).for_each(|_| _ = lanes.push(&lane, Box::new(|| {}), now));
+        assert!(lanes.take(now).is_some() && lanes.take(now).is_none());
+        assert_eq!(lanes.due(), Some(now + brief));
+        lanes.age(now + brief);
+        assert!(lanes.take(now + brief).is_some());
+        assert_consistent(&lanes);
+        let slow = |at| lanes.counts(at)[&lane].slow;
+        assert_eq!([now + brief, now + slow_after, now + brief + slow_after].map(slow), [0, 1, 2]);
     }
 }

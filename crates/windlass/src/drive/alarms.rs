@@ -15,6 +15,8 @@ pub(super) enum Alarm {
     Errands,
     /// Look at operations that were given out a while ago.
     Review,
+    /// Look whether drivers say anything of which operations wait.
+    Listen,
     /// The content of a volume is to be renewed though nothing changed.
     Renew(PodUid, VolumeId),
     /// A claim's volume is to be made or deleted, once more.

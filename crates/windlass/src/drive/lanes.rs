@@ -6,22 +6,24 @@
 //! those many run at a time. Whatever may wait for others has a lane for each of its types, and drivers one each.
 //!
 //! An operation that waits for a driver has no thread, so how many of a driver are under way at a time is counted apart from
-//! threads: as many as it is said to stand.
+//! threads: as many as it takes without getting slower ([`Pace`](crate::csi::Pace)). What is done before and after a call is
+//! brief, so a few threads do it for all that are under way, one after the other, and more if they wait for a disk.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_core::ids::{DriverName, OperationId};
 use windlass_core::operation::{Operation, OperationKind};
 use windlass_linux::workers::{Job, Lane};
 
 use crate::catalogue::{HeldUpBy, VolumeType, driver_of};
-use crate::csi::DriverSettings;
+use crate::csi::Drivers;
 use crate::view::Operations;
 
-/// Operations of one driver at a time. They have no thread while they wait for the driver, so this is what drivers are
-/// to be spared, and what a kubelet does not spare them at all.
-const AT_ONCE: usize = 256;
+/// What is done before and after a driver's call takes longer only if it waits for something.
+const BRIEF: Duration = Duration::from_millis(1);
 
 /// An operation that can begin.
 pub(super) struct Beginning {
@@ -43,8 +45,9 @@ pub(super) struct Lanes {
     drivers: HashMap<DriverName, DriverLane>,
     /// How many operations each lane was given, and how many of them have begun.
     tickets: HashMap<Lane, Tickets>,
-    /// Of which driver how many operations run at a time, if not as many as of others.
-    at_once: BTreeMap<String, usize>,
+    /// Which know how many operations of each run at a time.
+    known: Arc<Drivers>,
+    processors: NonZeroUsize,
 }
 
 /// Operations of a lane begin in the order of their numbers.
@@ -57,14 +60,14 @@ struct Tickets {
 /// The operations of a driver.
 struct DriverLane {
     lane: Lane,
-    at_once: usize,
     under_way: usize,
     waiting: VecDeque<Beginning>,
+    /// How many answers there were when it was listened to last.
+    heard: u64,
 }
 
 impl Lanes {
-    pub(super) fn new(drivers: &BTreeMap<String, DriverSettings>) -> Self {
-        let at_once = drivers.iter().filter_map(|(name, it)| Some((name.clone(), it.calls_at_once?.get())));
+    pub(super) fn new(known: Arc<Drivers>) -> Self {
         let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Self {
             make: Lane::narrow("make files", processors),
@@ -74,7 +77,8 @@ impl Lanes {
             start: Lane::from("start"),
             drivers: HashMap::new(),
             tickets: HashMap::new(),
-            at_once: at_once.collect(),
+            known,
+            processors,
         }
     }
 
@@ -100,31 +104,52 @@ impl Lanes {
     /// A driver that hangs holds up its own volumes alone.
     fn driver(&mut self, name: &DriverName) -> &mut DriverLane {
         self.drivers.entry(name.clone()).or_insert_with(|| DriverLane {
-            lane: Lane::from(format!("driver {name}").as_str()),
-            at_once: self.at_once.get(name.as_str()).copied().unwrap_or(AT_ONCE),
+            lane: Lane::brief(&format!("driver {name}"), self.processors, BRIEF),
             under_way: 0,
             waiting: VecDeque::new(),
+            heard: 0,
         })
     }
 
-    /// Gives an operation back if it can begin now; otherwise it waits until others of its driver have [left](Self::leave).
+    /// Gives an operation back if it can begin now; otherwise it waits until it is the [next](Self::next) of its driver.
     pub(super) fn enter(&mut self, driver: Option<&DriverName>, beginning: Beginning) -> Option<Beginning> {
         let Some(driver) = driver else { return Some(beginning) };
-        let lane = self.driver(driver);
-        if lane.under_way < lane.at_once {
-            lane.under_way += 1;
-            return Some(beginning);
-        }
-        lane.waiting.push_back(beginning);
-        None
+        self.driver(driver).waiting.push_back(beginning);
+        self.next(driver)
     }
 
-    /// An operation of a driver has ended. Another that can begin now is given back.
-    pub(super) fn leave(&mut self, driver: &DriverName) -> Option<Beginning> {
+    /// An operation of a driver has ended. Others may be [next](Self::next).
+    pub(super) fn leave(&mut self, driver: &DriverName) {
+        if let Some(lane) = self.drivers.get_mut(driver) {
+            lane.under_way -= 1;
+        }
+    }
+
+    /// The operation of a driver that can begin now, if one waits that can.
+    pub(super) fn next(&mut self, driver: &DriverName) -> Option<Beginning> {
         let lane = self.drivers.get_mut(driver)?;
-        let next = lane.waiting.pop_front();
-        lane.under_way -= usize::from(next.is_none());
-        next
+        let admits = |under_way| self.known.with_pace(driver.as_str(), |it| it.admits(under_way));
+        if lane.waiting.is_empty() || !admits(lane.under_way) {
+            return None;
+        }
+        lane.under_way += 1;
+        lane.waiting.pop_front()
+    }
+
+    /// The drivers of which operations wait. Those that said nothing since they were asked for last get more to do.
+    pub(super) fn listen(&mut self) -> Vec<DriverName> {
+        let waiting = self.drivers.iter_mut().filter(|(_, lane)| !lane.waiting.is_empty());
+        let listen = |(name, lane): (&DriverName, &mut DriverLane)| {
+            let heard = self.known.with_pace(name.as_str(), |pace| {
+                if pace.answers() == lane.heard {
+                    pace.silent();
+                }
+                pace.answers()
+            });
+            lane.heard = heard;
+            name.clone()
+        };
+        waiting.map(listen).collect()
     }
 
     /// The number of another operation of a lane.
@@ -153,6 +178,8 @@ impl Lanes {
     /// How many operations of a driver there are.
     pub(super) fn operations(&self, driver: &str) -> Operations {
         let lane = self.drivers.get(&DriverName::from(driver));
-        lane.map(|it| Operations { under_way: it.under_way, waiting: it.waiting.len() }).unwrap_or_default()
+        let (under_way, waiting) = lane.map(|it| (it.under_way, it.waiting.len())).unwrap_or_default();
+        let (at_once, at_once_max) = self.known.with_pace(driver, |it| (it.at_once(), it.most()));
+        Operations { under_way, waiting, at_once, at_once_max }
     }
 }

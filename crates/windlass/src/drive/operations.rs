@@ -1,11 +1,11 @@
 //! Operations on their way, what they made, and what the mount table says of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use windlass_core::event::MountPlace;
-use windlass_core::ids::{DriverName, OperationId, PluginName};
+use windlass_core::ids::{DriverName, OperationId, PluginName, Time};
 use windlass_core::operation::{Action, Cause, Done, Earlier, OperationKind, Outcome, Proof, Trouble};
 use windlass_core::spec::Mode;
 use windlass_core::{Event, Operation};
@@ -18,7 +18,7 @@ use super::lanes::{Beginning, Lanes};
 use super::outside::Owed;
 use super::turns::{Turn, Turns};
 use super::{Drive, Message};
-use crate::csi::DriverSettings;
+use crate::csi::Drivers;
 use crate::executor::{Ended, Job};
 use crate::node::Change;
 use crate::observe::{Ending, Observed, OperationReport};
@@ -28,6 +28,9 @@ use crate::{catalogue, task};
 
 /// So many operations have their pods open before their turn comes.
 const OPEN_MAX: usize = 2048;
+
+/// A driver that has as many operations under way as it takes, and says nothing for this long, does not wait for those.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// How many operations may run at a time without any need to make room for them.
 const ROOM: usize = 64;
@@ -43,6 +46,8 @@ pub(super) struct Operations {
     obstacles: HashMap<MountId, MountPlace>,
     pub(super) under_way: Arc<UnderWay>,
     pub(super) errands: Errands,
+    /// When drivers are listened to of which operations wait.
+    listen_at: Option<Time>,
     /// How many pods' directories are being made or removed, and how many claims are being worked for.
     pub(super) chores: usize,
 }
@@ -65,7 +70,7 @@ pub(super) struct Running {
 }
 
 impl Operations {
-    pub(super) fn new(drivers: &BTreeMap<String, DriverSettings>, under_way: Arc<UnderWay>) -> Self {
+    pub(super) fn new(drivers: Arc<Drivers>, under_way: Arc<UnderWay>) -> Self {
         Self {
             running: HashMap::new(),
             busy: HashMap::new(),
@@ -74,6 +79,7 @@ impl Operations {
             obstacles: HashMap::new(),
             under_way,
             errands: Errands::default(),
+            listen_at: None,
             chores: 0,
         }
     }
@@ -159,8 +165,38 @@ impl Drive {
         if let Some(errand) = errand {
             return errand.add(id, beginning.job);
         }
-        if let Some(beginning) = self.operations.lanes.enter(driver.as_ref(), beginning) {
-            self.give_out(beginning);
+        self.enter(driver.as_ref(), beginning);
+    }
+
+    /// Begins an operation as soon as its driver takes it.
+    pub(super) fn enter(&mut self, driver: Option<&DriverName>, beginning: Beginning) {
+        match self.operations.lanes.enter(driver, beginning) {
+            Some(beginning) => self.give_out(beginning),
+            None => self.listen_later(),
+        }
+    }
+
+    /// Begins what a driver takes of what waits for it.
+    fn begin_waiting(&mut self, driver: &DriverName) {
+        while let Some(next) = self.operations.lanes.next(driver) {
+            self.give_out(next);
+        }
+    }
+
+    fn listen_later(&mut self) {
+        if self.operations.listen_at.is_none() {
+            let at = self.now() + SILENCE;
+            self.operations.listen_at = Some(at);
+            self.alarms.set(at, Alarm::Listen);
+        }
+    }
+
+    /// Sees that operations do not wait for others that hang. Comes again only while any wait (I-8).
+    pub(super) fn listen(&mut self) {
+        self.operations.listen_at = None;
+        for driver in self.operations.lanes.listen() {
+            self.begin_waiting(&driver);
+            self.listen_later();
         }
     }
 
@@ -184,14 +220,18 @@ impl Drive {
         let Running { place, driver, .. } = running;
         self.operations.busy.remove(&place);
         self.operations.obstacles.extend(ended.obstacles.iter().map(|it| (*it, place.clone())));
-        if let Some(next) = driver.and_then(|it| self.operations.lanes.leave(&it)) {
-            self.give_out(next);
+        if let Some(driver) = driver {
+            self.operations.lanes.leave(&driver);
+            self.begin_waiting(&driver);
         }
         if self.operations.running.is_empty() {
             // What many at once took is not kept for ever.
             self.operations.running.shrink_to(ROOM);
             self.operations.busy.shrink_to(ROOM);
             self.errands_are_over();
+            if let Some(at) = self.operations.listen_at.take() {
+                self.alarms.cancel(at, Alarm::Listen);
+            }
         }
         match (&ended.outcome, &ended.made) {
             (Outcome::Done(_), Some(made)) => self.hold(place.clone(), made),

@@ -277,9 +277,7 @@ impl Drive {
             self.look_again_at(id);
             // Two of before may have hung in it.
             let Some(beginning) = self.hold_back(beginning) else { continue };
-            if let Some(beginning) = self.operations.lanes.enter(driver.as_ref(), beginning) {
-                self.give_out(beginning);
-            }
+            self.enter(driver.as_ref(), beginning);
         }
     }
 }

@@ -158,8 +158,10 @@ impl Plugin for Csi {
             volume_capability: Some(call.source.capability(spec.mode, can, None)),
             secrets: call.source.secrets(scene, Step::Expand)?,
         };
-        let expanded = call.registered.driver.expand(request, call.deadline(scene));
-        scene.drivers.call(expanded).await.map_err(|error| {
+        let deadline = call.deadline(scene);
+        let expanded =
+            scene.drivers.call(&call.registered.driver, |it| async move { it.expand(request, deadline).await });
+        expanded.await.map_err(|error| {
             let cause = match error.code {
                 windlass_csi::Code::FailedPrecondition => Some(Cause::InUse),
                 windlass_csi::Code::InvalidArgument | windlass_csi::Code::OutOfRange | windlass_csi::Code::NotFound => {
@@ -189,8 +191,9 @@ impl Plugin for Csi {
             staging_target_path: String::new(),
         };
         let began = Instant::now();
-        let asked = driver.stats(request, call.deadline(scene));
-        let answer = scene.drivers.call(asked).await.map_err(|error| failed(&error))?;
+        let deadline = call.deadline(scene);
+        let asked = scene.drivers.call(driver, |it| async move { it.stats(request, deadline).await });
+        let answer = asked.await.map_err(|error| failed(&error))?;
         scene.observer.tell(&Observed::Measured { source: driver.name(), took: began.elapsed() });
         if answer.usage.is_empty() && !can.volume_condition {
             return Err(lied(driver.name(), "its answer has no figures"));

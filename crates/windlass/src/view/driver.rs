@@ -11,6 +11,10 @@ pub(crate) struct Operations {
     pub(crate) under_way: usize,
     /// Those that wait until others have ended.
     pub(crate) waiting: usize,
+    /// How many are under way at a time now.
+    pub(crate) at_once: usize,
+    /// How many there may be.
+    pub(crate) at_once_max: usize,
 }
 
 impl From<&csi::DriverSettings> for DriverSettings {
@@ -55,6 +59,8 @@ pub(crate) fn driver(
         capabilities: words.iter().filter(|(has, _)| *has).map(|(_, word)| (*word).to_owned()).collect(),
         operations_under_way: operations.under_way as u64,
         operations_waiting: operations.waiting as u64,
+        calls_at_once: operations.at_once as u64,
+        calls_at_once_max: operations.at_once_max as u64,
         settings: settings.map(DriverSettings::from),
         volumes,
     };

@@ -23,6 +23,8 @@ crate::tests! {
     a_call_takes_no_longer_than_its_volume_says,
     no_more_calls_of_a_driver_run_at_a_time_than_is_set,
     calls_that_hang_have_no_thread_and_nothing_open,
+    calls_that_hang_hold_up_no_others_however_many_are_made_at_a_time,
+    how_many_calls_are_made_at_a_time_is_shown,
     a_driver_that_mounts_nothing_is_believed_only_if_that_is_set,
     a_record_that_tells_of_another_volume_than_its_note_is_written_anew,
     what_is_mounted_at_a_volumes_place_before_the_driver_was_asked_is_not_the_volume,
@@ -160,6 +162,53 @@ fn what_is_mounted_at_a_volumes_place_before_the_driver_was_asked_is_not_the_vol
     run(node.ready(&uid())).unwrap();
     take_down(&node);
     host.end(node);
+}
+
+/// I-6: it begins with 64 at a time. If none of these is ever answered, another is made all the same.
+fn calls_that_hang_hold_up_no_others_however_many_are_made_at_a_time(host: &Host) {
+    const COUNT: usize = 65;
+    let (memory, driver) = Driver::of(host);
+    let node = host.node_set(DriverSettings::default());
+    node.complete();
+    // So that it is registered, and is asked nothing else.
+    bring_up(&node);
+    take_down(&node);
+    let mut arrivals = memory.arrivals();
+    (1..COUNT).for_each(|_| memory.next(Fault::NeverDone));
+    let mut pods = Vec::new();
+    for number in 0..COUNT {
+        let (suffix, uid) = (format!("-{number}"), format!("hangs-{number}"));
+        give_as(&node, &suffix, &format!("vol{suffix}"), "1Gi");
+        node.add_pod(pod_as(&suffix, &uid)).unwrap();
+        pods.push(PodUid::from(uid.as_str()));
+    }
+    let mut calls: Vec<_> = (0..=COUNT).map(|_| arrivals.wait()).collect();
+    assert_eq!(calls.pop(), Some("NodePublishVolume"), "the last of them is answered");
+    assert_eq!(calls, ["NodeStageVolume"; COUNT]);
+    let status = run(node.show_driver(NAME)).unwrap().unwrap().status;
+    assert_eq!((status.calls_at_once, status.calls_at_once_max), (128, 256));
+    // The connection ends, and with it the calls that hang.
+    drop(driver);
+    let _driver = Driver::start(host, &memory);
+    for pod in &pods {
+        run(node.ready(pod)).unwrap();
+        node.remove_pod(pod);
+    }
+    settle(&node);
+    host.end(node);
+}
+
+fn how_many_calls_are_made_at_a_time_is_shown(host: &Host) {
+    let (_, _driver) = Driver::of(host);
+    for (calls_at_once, shown) in [(None, (64, 256)), (NonZeroUsize::new(3), (3, 3))] {
+        let node = host.node_set(DriverSettings { calls_at_once, ..DriverSettings::default() });
+        node.complete();
+        bring_up(&node);
+        let status = run(node.show_driver(NAME)).unwrap().unwrap().status;
+        assert_eq!((status.calls_at_once, status.calls_at_once_max), shown);
+        take_down(&node);
+        host.end(node);
+    }
 }
 
 /// I-6: however many calls a driver lets hang, threads are left for everything else.

@@ -7,7 +7,7 @@ use windlass_csi::proto::csi::{
     ControllerExpandVolumeRequest, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
     DeleteVolumeRequest, VolumeCapability, volume_capability,
 };
-use windlass_csi::{ControllerCapabilities, NodeCapabilities};
+use windlass_csi::{ControllerCapabilities, Driver, NodeCapabilities};
 
 use super::*;
 use crate::provision::Provision;
@@ -21,8 +21,7 @@ pub(super) fn node_id(scene: &Scene, spec: &VolumeSpec) -> Result<String, Failur
 pub(super) async fn attach(scene: &Scene, task: &Attach<'_>) -> Result<Context, Failure> {
     let source = Source::of(task.want)?;
     let driver = scene.drivers.controller(&source.id.driver)?;
-    let can =
-        scene.drivers.call(driver.controller_capabilities()).await.map_err(|error| failed(&error).nothing_left())?;
+    let can = capabilities(scene, &driver).await.map_err(Failure::nothing_left)?;
     if !can.publish_unpublish {
         return Ok(Context::new());
     }
@@ -36,15 +35,14 @@ pub(super) async fn attach(scene: &Scene, task: &Attach<'_>) -> Result<Context, 
         volume_context: source.attributes(),
     };
     let deadline = source.deadline().unwrap_or_else(|| scene.drivers.deadline(&source.id.driver));
-    let published =
-        scene.drivers.call(driver.controller_publish(request, deadline)).await.map_err(|error| failed(&error))?;
-    Ok(published.publish_context)
+    let published = scene.drivers.call(&driver, |it| async move { it.controller_publish(request, deadline).await });
+    Ok(published.await.map_err(|error| failed(&error))?.publish_context)
 }
 
 pub(super) async fn detach(scene: &Scene, spec: &VolumeSpec, node_id: &str) -> Result<(), Failure> {
     let id = identified(spec)?;
     let driver = scene.drivers.controller(&id.driver)?;
-    let can = scene.drivers.call(driver.controller_capabilities()).await.map_err(|error| failed(&error))?;
+    let can = capabilities(scene, &driver).await?;
     if !can.publish_unpublish {
         return Ok(());
     }
@@ -54,8 +52,14 @@ pub(super) async fn detach(scene: &Scene, spec: &VolumeSpec, node_id: &str) -> R
         None => Context::new(),
     };
     let request = ControllerUnpublishVolumeRequest { volume_id: id.handle.clone(), node_id: node_id.into(), secrets };
-    let detached = driver.controller_unpublish(request, scene.drivers.deadline(&id.driver));
-    scene.drivers.call(detached).await.map_err(|error| failed(&error))
+    let deadline = scene.drivers.deadline(&id.driver);
+    let detached = scene.drivers.call(&driver, |it| async move { it.controller_unpublish(request, deadline).await });
+    detached.await.map_err(|error| failed(&error))
+}
+
+async fn capabilities(scene: &Scene, driver: &Driver) -> Result<ControllerCapabilities, Failure> {
+    let asked = scene.drivers.call(driver, |it| async move { it.controller_capabilities().await });
+    asked.await.map_err(|error| failed(&error))
 }
 
 fn identified(spec: &VolumeSpec) -> Result<Identified, Failure> {

@@ -81,8 +81,9 @@ pub(super) async fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failu
     if mounted(&scene.watch, &path).map_err(left_nothing)?.is_none() {
         scene.layout.make(&below, PRIVATE).map_err(|error| undo(left_nothing(error)))?;
     }
-    let staged = call.registered.driver.stage(request, call.deadline(scene));
-    scene.drivers.call(staged).await.map_err(|error| undo(failed(&error)))?;
+    let (driver, deadline) = (&call.registered.driver, call.deadline(scene));
+    let staged = scene.drivers.call(driver, |it| async move { it.stage(request, deadline).await });
+    staged.await.map_err(|error| undo(failed(&error)))?;
     staged_at(scene, path)
 }
 
@@ -113,8 +114,9 @@ pub(super) async fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, F
     write_note(scene, &call, &name).map_err(|it| undo(it.nothing_left()))?;
     let below = devices().join(PUBLISH).join(name.as_path());
     scene.layout.make(&below, PRIVATE).map_err(|error| undo(left_nothing(error)))?;
-    let published = call.registered.driver.publish(request, call.deadline(scene));
-    scene.drivers.call(published).await.map_err(|error| undo(failed(&error)))?;
+    let (driver, deadline) = (&call.registered.driver, call.deadline(scene));
+    let published = scene.drivers.call(driver, |it| async move { it.publish(request, deadline).await });
+    published.await.map_err(|error| undo(failed(&error)))?;
     // From here on every error leaves the outcome open (C-106).
     let open = |failure: Failure| Failure { left: Left::Something, ..failure };
     map(scene, task, &call, &path).map_err(open)
@@ -161,8 +163,9 @@ pub(super) async fn unpublish(scene: &Scene, task: &Unpublish<'_>) -> Result<(),
 /// Has the driver take away what it made visible for a pod.
 async fn take(scene: &Scene, registered: &Registered, id: &Identified, path: &Path) -> Result<(), Failure> {
     let request = NodeUnpublishVolumeRequest { volume_id: id.handle.clone(), target_path: text(path)? };
-    let unpublished = registered.driver.unpublish(request, scene.drivers.deadline(&id.driver));
-    scene.drivers.call(unpublished).await.map_err(|error| failed(&error))?;
+    let (driver, deadline) = (&registered.driver, scene.drivers.deadline(&id.driver));
+    let unpublished = scene.drivers.call(driver, |it| async move { it.unpublish(request, deadline).await });
+    unpublished.await.map_err(|error| failed(&error))?;
     match mounted(&scene.watch, path)? {
         Some(_) => Err(lied(&id.driver, format_args!("{} is still mounted", path.display()))),
         None => Ok(()),
@@ -197,8 +200,9 @@ pub(super) async fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Fail
         if registered.capabilities.stage_unstage {
             let path = absolute(scene, &devices().join(STAGING).join(name.as_path()));
             let request = NodeUnstageVolumeRequest { volume_id: id.handle.clone(), staging_target_path: text(&path)? };
-            let unstaged = registered.driver.unstage(request, scene.drivers.deadline(&id.driver));
-            scene.drivers.call(unstaged).await.map_err(|error| failed(&error))?;
+            let (driver, deadline) = (&registered.driver, scene.drivers.deadline(&id.driver));
+            let unstaged = scene.drivers.call(driver, |it| async move { it.unstage(request, deadline).await });
+            unstaged.await.map_err(|error| failed(&error))?;
         }
     }
     tidy(scene, &name)

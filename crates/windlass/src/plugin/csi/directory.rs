@@ -62,8 +62,9 @@ pub(super) async fn stage(scene: &Scene, task: &Stage<'_>) -> Result<Made, Failu
     Note::staged(&source.id).labelled(task.label).write_after(task.after, &directory).map_err(undo)?;
     // Many may wait for the driver: nothing is held open meanwhile.
     drop(directory);
-    let staged = call.registered.driver.stage(request, call.deadline(scene));
-    scene.drivers.call(staged).await.map_err(|error| undo(failed(&error)))?;
+    let (driver, deadline) = (&call.registered.driver, call.deadline(scene));
+    let staged = scene.drivers.call(driver, |it| async move { it.stage(request, deadline).await });
+    staged.await.map_err(|error| undo(failed(&error)))?;
     staged_at(scene, path)
 }
 
@@ -94,8 +95,9 @@ pub(super) async fn unstage(scene: &Scene, spec: &VolumeSpec) -> Result<(), Fail
     }
     if registered.capabilities.stage_unstage {
         let request = NodeUnstageVolumeRequest { volume_id: id.handle.clone(), staging_target_path: text(&path)? };
-        let unstaged = registered.driver.unstage(request, scene.drivers.deadline(&id.driver));
-        scene.drivers.call(unstaged).await.map_err(|error| failed(&error))?;
+        let (driver, deadline) = (&registered.driver, scene.drivers.deadline(&id.driver));
+        let unstaged = scene.drivers.call(driver, |it| async move { it.unstage(request, deadline).await });
+        unstaged.await.map_err(|error| failed(&error))?;
     }
     tidy(scene, &above, &name, STAGED).map_err(|failure| still_there(&id, failure))
 }
@@ -138,8 +140,9 @@ async fn take(scene: &Scene, registered: &Registered, id: &Identified, slot: &Sl
     let target_path = text(&target(scene, slot))?;
     let request = NodeUnpublishVolumeRequest { volume_id: id.handle.clone(), target_path };
     // Also if nothing is there: the driver may have something elsewhere.
-    let unpublished = registered.driver.unpublish(request, scene.drivers.deadline(&id.driver));
-    scene.drivers.call(unpublished).await.map_err(|error| failed(&error))?;
+    let (driver, deadline) = (&registered.driver, scene.drivers.deadline(&id.driver));
+    let unpublished = scene.drivers.call(driver, |it| async move { it.unpublish(request, deadline).await });
+    unpublished.await.map_err(|error| failed(&error))?;
     tidy(scene, &slot.parent(), &slot.name, PUBLISHED).map_err(|failure| still_there(id, failure))
 }
 
@@ -184,8 +187,9 @@ pub(super) async fn publish(scene: &Scene, task: &Publish<'_>) -> Result<Made, F
     note.living(source.life()).labelled(task.label).write_after(task.after, &directory).map_err(undo)?;
     drop(directory);
     task.home.close();
-    let published = call.registered.driver.publish(request, call.deadline(scene));
-    scene.drivers.call(published).await.map_err(|error| undo(failed(&error)))?;
+    let (driver, deadline) = (&call.registered.driver, call.deadline(scene));
+    let published = scene.drivers.call(driver, |it| async move { it.publish(request, deadline).await });
+    published.await.map_err(|error| undo(failed(&error)))?;
     let Some(mount) = mounted(&scene.watch, &path)? else {
         if scene.drivers.settings().get(&source.id.driver).is_some_and(|it| it.unmounted_publish) {
             return unmounted(scene, task.slot);
