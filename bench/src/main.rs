@@ -17,6 +17,7 @@ mod pods;
 mod process;
 mod protocol;
 mod quick;
+mod records;
 mod report;
 mod results;
 mod run;
@@ -44,6 +45,8 @@ enum Command {
     Run(run::Run),
     /// Print a few figures of a few systems, for those who work on them
     Quick(quick::Quick),
+    /// Measure forms that records could have side by side, and print a table
+    Records(records::Compare),
     /// Serve one of the systems on the standard streams
     #[command(hide = true)]
     System(system::Serve),
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(run) => run.run(),
         Command::Quick(quick) => quick.run(),
+        Command::Records(compare) => compare.run(),
         Command::System(serve) => serve.run(),
         Command::Driver(serve) => serve.run(),
     };

@@ -1,6 +1,6 @@
 //! The questions of the kubelet's volume manager (E-§1), answered from the state as it is now.
 
-use crate::ids::{InnerName, OuterName, VolumeId};
+use crate::ids::{InnerName, OuterName, PluginName, VolumeId};
 use crate::operation::Proof;
 use crate::spec::{Access, Mode};
 use alloc::sync::Arc;
@@ -27,6 +27,8 @@ pub struct PodStatus {
 pub struct MountedVolume {
     /// The volume.
     pub volume: VolumeId,
+    /// Whose volume it is.
+    pub plugin: PluginName,
     /// What its directory below the pod is called.
     pub inner_name: InnerName,
     /// Whether the pod may write.

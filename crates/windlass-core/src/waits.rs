@@ -224,6 +224,7 @@ impl Engine {
             };
             let volume = MountedVolume {
                 volume: volume.id().clone(),
+                plugin: volume.spec.plugin.clone(),
                 inner_name: volume.spec.inner_name.clone(),
                 access: used.access,
                 mode: volume.spec.mode,

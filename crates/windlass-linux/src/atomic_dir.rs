@@ -221,14 +221,18 @@ pub fn write_observed(target: &Place, contents: &Contents, before: &mut dyn FnMu
     contents.check()?;
     // What is there is listed once. Only we write here, and what we add is not of interest below.
     let there = There { version: version(target)?, names: list(target)? };
-    update(target, contents, there, before)
+    update(target, contents, there, &Owners::of(target, contents)?, before)
 }
 
 /// As [`write()`], for a directory that was just made and has nothing in it: there is nothing to compare, to keep or to
 /// sweep up, so nothing is looked for. Anything that is there all the same and in the way is an error.
 pub fn write_first(target: &Place, contents: &Contents) -> Result<Written, Error> {
     contents.check()?;
-    update(target, contents, There::default(), &mut |_| {})
+    let owners = match Owners::writer(target, contents) {
+        Some(writer) => writer,
+        None => Owners::of(target, contents)?,
+    };
+    update(target, contents, There::default(), &owners, &mut |_| {})
 }
 
 /// What is in a directory before it is written.
@@ -239,18 +243,23 @@ struct There {
     names: BTreeSet<Name>,
 }
 
-fn update(target: &Place, contents: &Contents, there: There, before: &mut dyn FnMut(Step)) -> Result<Written, Error> {
+fn update(
+    target: &Place,
+    contents: &Contents,
+    there: There,
+    owners: &Owners,
+    before: &mut dyn FnMut(Step),
+) -> Result<Written, Error> {
     let There { version: old, names } = there;
-    let owners = Owners::of(target, contents)?;
     let mut leftovers = Vec::new();
-    let same = old.as_ref().is_some_and(|it| compare::holds(target, it, contents, &owners));
+    let same = old.as_ref().is_some_and(|it| compare::holds(target, it, contents, owners));
     sweep(target, &names, old.as_ref(), before, &mut leftovers);
     let version = match old.as_ref().filter(|_| same) {
         Some(old) => old.clone(),
-        None => replace(target, &names, contents, &owners, before)?,
+        None => replace(target, &names, contents, owners, before)?,
     };
     let links = contents.links();
-    let hidden = set_links(target, &names, &links, &owners, before)?;
+    let hidden = set_links(target, &names, &links, owners, before)?;
     remove_links(target, &names, &links, before)?;
     if let Some(old) = old.filter(|it| *it != version) {
         before(Step::RemoveOldVersion);

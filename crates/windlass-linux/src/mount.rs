@@ -14,7 +14,7 @@ use rustix::mount::{MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenT
 
 use crate::path_error::PathError;
 use crate::raw::{self, MountAttr};
-use crate::safe_path::Place;
+use crate::safe_path::{Fresh, Place};
 use crate::table::{self, Device, MountId};
 
 mod filesystem;
@@ -37,15 +37,6 @@ pub enum Error {
     Prepare {
         /// The type.
         kind: String,
-        /// Why.
-        #[source]
-        source: Errno,
-    },
-    /// A mount could not be looked at.
-    #[error("look at {what}")]
-    Look {
-        /// What it is of.
-        what: String,
         /// Why.
         #[source]
         source: Errno,
@@ -251,20 +242,23 @@ impl Detached {
         Ok(self)
     }
 
-    /// The device of its file system, which it keeps as well.
-    pub fn device(&self) -> Result<Device, Error> {
-        match rustix::fs::fstat(&self.fd) {
-            Ok(status) => {
-                let (major, minor) = (rustix::fs::major(status.st_dev), rustix::fs::minor(status.st_dev));
-                Ok(Device { major, minor })
-            }
-            Err(source) => Err(Error::Look { what: self.what.clone(), source }),
-        }
-    }
-
     /// Which mount it is. It keeps its id when it is attached.
     pub fn id(&self) -> Result<MountId, table::Error> {
-        table::identify(&self.fd)
+        Ok(self.identity()?.0)
+    }
+
+    /// The same, with the device of its file system, which it keeps as well.
+    pub fn identity(&self) -> Result<(MountId, Device), table::Error> {
+        table::identify_with_device(&self.fd)
+    }
+
+    /// As [`Detached::attach`], of a file system that was just made, at a directory that was just made.
+    pub fn attach_fresh(self, target: &Fresh) -> Result<Place, Error> {
+        let (top, below) = target.way();
+        match rustix::mount::move_mount(&self.fd, "", top, below, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH) {
+            Ok(()) => Ok(Place::of_new(self.fd, target.path())),
+            Err(source) => Err(Error::Attach { what: self.what, target: target.path(), source }),
+        }
     }
 
     /// Puts it over an open directory (or, for the mount of a file, over an open file), where everybody sees it.

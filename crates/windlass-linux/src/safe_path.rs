@@ -8,12 +8,14 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use crate::name::{Name, Relative};
 use crate::path_error::PathError;
+use crate::working_directory;
 
 /// What can go wrong on the way to a path.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +80,8 @@ const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 pub struct Place {
     fd: OwnedFd,
     path: PathBuf,
+    /// It was made by this process, and passes nothing on to what is made in it: neither its group nor a mode.
+    is_plain: bool,
 }
 
 impl Place {
@@ -86,14 +90,24 @@ impl Place {
         let path = path.into();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match rustix::fs::open(&path, flags, Mode::empty()) {
-            Ok(fd) => Ok(Self { fd, path }),
+            Ok(fd) => Ok(Self::of(fd, path)),
             Err(source) => Err(PathError::new("open", path, source).into()),
         }
     }
 
     /// Something that is open already. The path is for messages.
     pub fn of(fd: OwnedFd, path: impl Into<PathBuf>) -> Self {
-        Self { fd, path: path.into() }
+        Self { fd, path: path.into(), is_plain: false }
+    }
+
+    /// The root of a file system that was just made.
+    pub(crate) fn of_new(fd: OwnedFd, path: impl Into<PathBuf>) -> Self {
+        Self { fd, path: path.into(), is_plain: true }
+    }
+
+    /// Whether what the calling thread makes in it has exactly the mode that it asks for, and belongs to it.
+    pub(crate) fn makes_exactly(&self) -> bool {
+        self.is_plain && working_directory::umask_is_empty()
     }
 
     /// The path that it was reached by.
@@ -121,7 +135,7 @@ impl Place {
         let below = below.as_path();
         let failed = |source| PathError::new("make", self.path.join(below), source);
         let fd = open_beneath(&self.fd, below, flags | OFlags::CREATE, mode, mounts).map_err(failed)?;
-        let file = Self { fd, path: joined(&self.path, below) };
+        let file = Self::of(fd, joined(&self.path, below));
         if file.mode()? != mode {
             file.set_mode(mode)?;
         }
@@ -140,7 +154,7 @@ impl Place {
 
     fn open_path(&self, below: &Path, flags: OFlags, mounts: Mounts) -> Result<Self, Error> {
         match open_beneath(&self.fd, below, flags, Mode::empty(), mounts) {
-            Ok(fd) => Ok(Self { fd, path: joined(&self.path, below) }),
+            Ok(fd) => Ok(Self::of(fd, joined(&self.path, below))),
             Err(source) => Err(Error::Open { root: self.path.clone(), below: below.into(), source }),
         }
     }
@@ -187,12 +201,15 @@ impl Place {
         if !self.mkdir(name, mode)? {
             return self.open_path(name, OFlags::PATH | OFlags::DIRECTORY, Mounts::Refuse).map(drop);
         }
+        if self.makes_exactly() {
+            return Ok(());
+        }
         let status = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW);
         let status = status.map_err(|source| PathError::new("look at", self.path.join(name), source))?;
         if Mode::from_raw_mode(status.st_mode) == mode {
             return Ok(());
         }
-        self.open_path(name, LISTED, Mounts::Refuse)?.make_exact(mode)
+        self.open_path(name, LISTED, Mounts::Refuse)?.make_exact(mode).map(drop)
     }
 
     fn make(&self, name: &Path, mode: Mode, mounts: Mounts) -> Result<Self, Error> {
@@ -207,8 +224,8 @@ impl Place {
             return Ok(None);
         }
         let place = self.open_path(name, LISTED, mounts)?;
-        place.make_exact(mode)?;
-        Ok(Some(place))
+        let is_plain = self.makes_exactly() || place.make_exact(mode)?;
+        Ok(Some(Self { is_plain, ..place }))
     }
 
     /// Answers whether it made the directory. The kernel takes bits off its mode, and never adds any to let others in.
@@ -220,15 +237,16 @@ impl Place {
         }
     }
 
-    /// Gives a directory that was just made its mode, if the umask or the directory above gave it another.
-    fn make_exact(&self, mode: Mode) -> Result<(), Error> {
+    /// Gives a directory that was just made its mode, if the umask or the directory above gave it another. Answers whether
+    /// it had its mode at once.
+    fn make_exact(&self, mode: Mode) -> Result<bool, Error> {
         let status = self.status()?;
         let found = Mode::from_raw_mode(status.st_mode);
         // Whoever may write here can have put another directory in its place by now. One that is not ours, or that
         // is open wider than ours was made, is not the one we made: it stays as it is.
         let inherited = Mode::SGID; // from the directory above
         let is_ours = || mode.contains(found - inherited) && status.st_uid == rustix::process::geteuid().as_raw();
-        if found == mode || !is_ours() { Ok(()) } else { self.set_mode(mode) }
+        if found == mode || !is_ours() { Ok(found == mode) } else { self.set_mode(mode).map(|()| false) }
     }
 
     /// What kind of file it is.
@@ -249,6 +267,64 @@ impl Place {
 
     fn status(&self) -> Result<Stat, Error> {
         rustix::fs::fstat(&self.fd).map_err(|source| PathError::new("look at", &self.path, source).into())
+    }
+}
+
+/// A directory that was made a moment ago and that nobody else has been told of, or one below it: everything in it was made
+/// by way of it, so it need not be opened to be sure of it.
+#[derive(Debug, Clone)]
+pub struct Fresh {
+    top: Arc<Place>,
+    below: PathBuf,
+}
+
+impl Fresh {
+    /// The directory itself; `None` if what is made in it would have to be looked at.
+    #[must_use]
+    pub fn of(top: &Arc<Place>) -> Option<Self> {
+        top.makes_exactly().then(|| Self { top: top.clone(), below: PathBuf::new() })
+    }
+
+    /// A directory in it, which [was made](Fresh::make) or is going to be.
+    #[must_use]
+    pub fn directory(&self, name: &Path) -> Self {
+        Self { top: self.top.clone(), below: joined(&self.below, name) }
+    }
+
+    /// Makes this directory. That there is something already is an error.
+    pub fn make(&self, mode: Mode) -> Result<(), Error> {
+        let made = rustix::fs::mkdirat(&self.top, &self.below, mode);
+        made.map_err(|source| PathError::new("make", self.path(), source).into())
+    }
+
+    /// Makes an empty file in it. That there is something already is an error.
+    pub fn add_file(&self, name: &Name, mode: Mode) -> Result<(), Error> {
+        let path = joined(&self.below, name.as_path());
+        let made = rustix::fs::mknodat(&self.top, &path, FileType::RegularFile, mode, 0);
+        made.map_err(|source| PathError::new("make", self.top.path().join(path), source).into())
+    }
+
+    /// Opens it, beneath its top and without links as always.
+    pub fn open(&self) -> Result<Place, Error> {
+        let place = self.top.open_path(&self.below, LISTED, Mounts::Refuse)?;
+        Ok(Place { is_plain: true, ..place })
+    }
+
+    /// What it is, without opening it.
+    pub fn status(&self) -> Result<Stat, Error> {
+        let status = rustix::fs::statat(&self.top, &self.below, AtFlags::SYMLINK_NOFOLLOW);
+        status.map_err(|source| PathError::new("look at", self.path(), source).into())
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        joined(self.top.path(), &self.below)
+    }
+
+    /// The way to it from the top.
+    pub(crate) fn way(&self) -> (&Place, &Path) {
+        (&self.top, &self.below)
     }
 }
 

@@ -19,7 +19,7 @@ mod watch;
 
 pub use mountinfo::Flaw;
 pub use read::{Error, Reader, identify, look_up, over};
-pub(crate) use read::{identify_at, is_mounted, parse};
+pub(crate) use read::{identify_at, identify_with_device, is_mounted, parse};
 pub(crate) use watch::fanotify_group;
 pub use watch::{Change, Events, Watch};
 

@@ -350,7 +350,10 @@ impl Running {
         command.current_dir("/").process_group(0);
         let failed = |source| Error::Start { command: call.to_string(), source };
         command.stdin(stdin(&call.input).map_err(failed)?).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = {
+            let _usual = crate::working_directory::usual_umask();
+            command.spawn().map_err(failed)?
+        };
         let group = Pid::from_child(&child);
         let stdout = Captured::new(child.stdout.take().map(OwnedFd::from));
         let stderr = Captured::new(child.stderr.take().map(OwnedFd::from));

@@ -191,6 +191,31 @@ impl Begun {
     }
 }
 
+/// A file that lines are added to, one after the other. Whoever reads it knows what is whole by itself.
+#[derive(Debug)]
+pub struct Added {
+    file: OwnedFd,
+}
+
+impl Added {
+    /// Opens a file to add to it, and makes it if there is none.
+    pub fn open(directory: &Place, name: &Name) -> Result<Self, Error> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        match open_beneath(directory, name.as_path(), flags, WRITTEN, Mounts::Refuse) {
+            Ok(file) => Ok(Self { file }),
+            Err(source) => Err(PathError::new("write", directory.path().join(name.as_path()), source).into()),
+        }
+    }
+
+    /// Adds to its end, or leaves it with as many bytes as it has. It survives a [crash](Survives::Crash).
+    pub fn add(&self, contents: &[u8], bytes: usize) -> Result<(), Errno> {
+        write_all(&self.file, contents).inspect_err(|_| {
+            // What was written in part would be taken for a part of what is added next.
+            let _ = rustix::fs::ftruncate(&self.file, bytes as u64);
+        })
+    }
+}
+
 /// The contents of a file; `None` if there is none.
 pub fn read(directory: &Place, name: &Name, max_bytes: usize) -> Result<Option<Vec<u8>>, Error> {
     Ok(read_marked(directory, name, max_bytes)?.map(|it| it.contents))

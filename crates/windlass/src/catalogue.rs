@@ -149,6 +149,12 @@ impl VolumeType {
         ALL.iter().copied().find(|it| it.name == plugin)
     }
 
+    /// The type whose volumes lie in a directory of this name.
+    pub fn in_directory(name: &[u8]) -> Option<&'static Self> {
+        let escaped = |it: u8| if it == b'/' { b'~' } else { it };
+        ALL.iter().copied().find(|it| it.name.bytes().map(escaped).eq(name.iter().copied()))
+    }
+
     /// The type of a volume that the engine knows.
     pub fn of(spec: &VolumeSpec) -> Option<&'static Self> {
         Self::named(spec.plugin.as_str())

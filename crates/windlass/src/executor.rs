@@ -24,7 +24,7 @@ use crate::csi::Refreshed;
 use crate::layout::{self, Home, Slot};
 use crate::packed::Packed;
 use crate::plugin::{self, Failure, Left, Made, Scene, Statistics, VolumeForm, Want};
-use crate::record::{Record, Records, State};
+use crate::record::{Held, Record, Records, State};
 
 mod course;
 
@@ -77,6 +77,8 @@ pub(crate) struct Shared {
     home: OnceLock<Arc<Home>>,
     /// The pod, since the turn of the first of them came.
     pod: OnceLock<Arc<Pod>>,
+    /// The file of the pod's records.
+    records: OnceLock<Held>,
 }
 
 impl Shared {
@@ -371,6 +373,7 @@ impl Executor {
         let name = Name::new("metadata.uid", pod.as_str())?;
         self.alone_with(pod, |directory| {
             if *directory == Directory::Unknown && self.is_live(pod) {
+                self.records.expect_pod(&name).map_err(|error| Failure::open(&error).nothing_left())?;
                 let home = Arc::new(self.scene.layout.make_home(&name)?);
                 *directory = Directory::Made;
                 // If there is another already, this one is for this operation alone.
@@ -392,7 +395,9 @@ impl Executor {
             *directory = Directory::Unknown;
             let Some(pods) = self.scene.layout.find(Path::new("pods"))? else { return Ok(()) };
             // Directories of plugins lie in two directories of the pod.
-            let Err(in_the_way) = remove::nested_directories(&pods, &name, 2) else { return Ok(()) };
+            let Err(in_the_way) = remove::nested_directories(&pods, &name, 2) else {
+                return self.records.remove_pod(&name).map_err(|error| Failure::open(&error));
+            };
             // What is windlass's goes all the same.
             if let Some(place) = self.scene.layout.find(&Path::new("pods").join(name.as_path()))? {
                 for directory in ["volumes", "volumeDevices", "volume-subpaths", "plugins"] {

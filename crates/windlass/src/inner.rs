@@ -3,8 +3,6 @@
 //!
 //! What is here is no part of the library: nothing else may use it, and it changes whenever what is behind it does.
 
-use windlass_linux::name::Name;
-
 use crate::plugin::csi::notes::Note;
 use crate::provision::Provision;
 use crate::record;
@@ -42,8 +40,7 @@ pub fn read_record(contents: &[u8]) -> Result<Record, String> {
 /// If it cannot be written.
 #[must_use]
 pub fn write_record(record: &Record) -> Vec<u8> {
-    let name = Name::new("record", "fuzzed").expect("this is a name");
-    record::text::line(&name, &Key::Stage(record.spec.id.clone()), record).expect("a record can be written")
+    record::text::line(None, record).expect("a record can be written")
 }
 
 /// A `vol_data.json`, read and written again.

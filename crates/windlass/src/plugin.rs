@@ -47,7 +47,7 @@ mod statistics;
 pub(crate) use group::wanted as group_wanted;
 pub use proof::mount_proof;
 pub(crate) use proof::{directory_proof, directory_proof_of, mounted, nothing_proof};
-use proof::{entry_proof, new_mount_proof};
+use proof::{entry_proof, fresh_proof, new_mount_proof};
 pub use statistics::{Condition, Measure, Statistics};
 pub use windlass_core::flight::Left;
 

@@ -21,7 +21,7 @@ use crate::executor::Executor;
 use crate::layout::{self, Slot};
 use crate::plugin::{self, Failure, Made, VolumeForm};
 use crate::provision::Provision;
-use crate::record::{Key, Record, State};
+use crate::record::{self, Key, Record, State};
 use pods::Seen;
 
 /// What was found.
@@ -68,6 +68,7 @@ pub(crate) fn read(executor: &Executor) -> Result<Remains, Failure> {
                 remains.troubles.push(plugin::chain(&error));
                 damaged.push(slot);
             }
+            (_, Err(error @ record::Error::Line { .. })) => remains.troubles.push(plugin::chain(&error)),
             (Key::Stage(_) | Key::Attach(_), Err(error)) => remains.troubles.push(format!(
                 "{}; it is written anew when its volume is used again: if no volume is missing, remove the file",
                 plugin::chain(&error)

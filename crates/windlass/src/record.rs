@@ -1,13 +1,14 @@
-//! What the mount table and the directories cannot tell is written down: one small file for each attach, stage and publish.
+//! What the mount table and the directories cannot tell is written down: one small file for each attach, stage and publish,
+//! and one for all that a pod has in directories of its own (`record/pod_file.rs`).
 //!
 //! They lie in a directory of windlass's own, apart from the kubelet's layout, which stays as the kubelet has it: those of
-//! publishes side by side, those of attaches and stages in a directory for each. A record is a line, and the last whole line
-//! of a file counts: what came of an intent is added to it. A file without one is empty, which is no record either; one that
-//! cannot be read all the same is told apart from none. A record has a version, and fields that this version does not know are
+//! publishes side by side, those of attaches, stages and pods in a directory for each. A record is a line, and the last whole
+//! line of a file counts: what came of an intent is added to it. A file without one is empty, which is no record either; one
+//! that cannot be read all the same is told apart from none. A record has a version, and fields that this version does not know are
 //! kept when it is written again (`record/text.rs`). It holds the boot id, because a new boot makes every "mounted" untrue, and
 //! never a byte of a secret (I-12).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +28,11 @@ use crate::layout::{self, Slot};
 use crate::plugin::Made;
 
 mod name;
+mod pod_file;
 pub(crate) mod text;
+
+pub(crate) use pod_file::Held;
+use pod_file::PodFiles;
 
 /// No record is larger.
 const BYTES_MAX: usize = 64 * 1024;
@@ -154,6 +159,14 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A line of a pod's records is none.
+    #[error("the record {} cannot be read: {reason}; that is left out from now on", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with the line.
+        reason: String,
+    },
     /// What came of an intent could not be added to its record.
     #[error("add to the record of {what}")]
     Add {
@@ -180,6 +193,7 @@ pub struct Records {
     root: Arc<Place>,
     attachments: Arc<Kept>,
     stages: Arc<Kept>,
+    pods: Arc<PodFiles>,
 }
 
 /// A directory among the records, once it was needed.
@@ -190,8 +204,8 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(name: &'static str) -> Arc<Self> {
-        Arc::new(Self { name, place: Mutex::default() })
+    fn new(name: &'static str) -> Self {
+        Self { name, place: Mutex::default() }
     }
 
     /// The directory; `None` if there is none.
@@ -222,15 +236,24 @@ impl Kept {
 /// A record of an intent, to which what came of it can be added.
 #[derive(Debug)]
 pub struct Begun {
-    file: whole_file::Begun,
+    place: BegunIn,
     key: Key,
+}
+
+#[derive(Debug)]
+enum BegunIn {
+    File(whole_file::Begun),
+    Pod(Arc<PodFiles>, Slot),
 }
 
 impl Begun {
     /// Adds what came of it. It survives a [crash](Survives::Crash); if the machine ends, the intent may be all that is left.
     pub fn add(&self, record: &Record) -> Result<(), Error> {
         let (_, text) = text_of(&self.key, record)?;
-        self.file.add(&text).map_err(|source| Error::Add { what: describe(&self.key), source })
+        match &self.place {
+            BegunIn::File(file) => file.add(&text).map_err(|source| Error::Add { what: describe(&self.key), source }),
+            BegunIn::Pod(pods, slot) => pods.write(slot, &text),
+        }
     }
 }
 
@@ -250,21 +273,50 @@ impl Records {
     /// The records in this directory, which is made if it is missing.
     pub fn open(directory: &Place) -> Result<Self, layout::Error> {
         let root = directory.make_directory(&Name::new("directory", "records")?, Mode::RWXU, Mounts::Refuse)?;
-        Ok(Self { root: Arc::new(root), attachments: Kept::new(ATTACHMENTS), stages: Kept::new(STAGES) })
+        let root = Arc::new(root);
+        let (attachments, stages) = (Arc::new(Kept::new(ATTACHMENTS)), Arc::new(Kept::new(STAGES)));
+        Ok(Self { pods: Arc::new(PodFiles::new(root.clone())), root, attachments, stages })
+    }
+
+    /// Keeps the file of a pod's records open until what is returned is dropped.
+    pub(crate) fn hold(&self, pod: &Name) -> Held {
+        self.pods.hold(pod)
+    }
+
+    /// Something is going to be made for a pod, which may have been on its way out.
+    pub(crate) fn expect_pod(&self, pod: &Name) -> Result<(), Error> {
+        self.pods.expect(pod)
+    }
+
+    /// Nothing of a pod is left: nor is a record of what it had in directories.
+    pub(crate) fn remove_pod(&self, pod: &Name) -> Result<(), Error> {
+        self.pods.remove_pod(pod)
     }
 
     /// Writes a record, in place of the one there is.
     pub fn write(&self, key: &Key, record: &Record, survives: Survives) -> Result<(), Error> {
         let (name, text) = text_of(key, record)?;
-        self.within(key, |directory| whole_file::write(directory, &name, &text, survives))
+        match in_pod(key) {
+            Some(slot) => self.pods.write(slot, &text),
+            None => self.within(key, |directory| whole_file::write(directory, &name, &text, survives)),
+        }
     }
 
     /// Writes a record where there is none yet; `None` if there is something. Whatever a process that ends meanwhile leaves
     /// is taken for none.
     pub fn begin(&self, key: &Key, record: &Record, survives: Survives) -> Result<Option<Begun>, Error> {
         let (name, text) = text_of(key, record)?;
-        let begun = self.within(key, |directory| whole_file::begin(directory, &name, &text, survives))?;
-        Ok(begun.map(|file| Begun { file, key: key.clone() }))
+        let place = match in_pod(key) {
+            Some(slot) => {
+                self.pods.write(slot, &text)?;
+                Some(BegunIn::Pod(self.pods.clone(), slot.clone()))
+            }
+            None => {
+                let begun = self.within(key, |directory| whole_file::begin(directory, &name, &text, survives))?;
+                begun.map(BegunIn::File)
+            }
+        };
+        Ok(place.map(|place| Begun { place, key: key.clone() }))
     }
 
     /// Does something in the directory of a record, which is made if it is missing.
@@ -294,6 +346,9 @@ impl Records {
 
     /// Reads a record; `None` if there is none.
     pub fn read(&self, key: &Key) -> Result<Option<Record>, Error> {
+        if let Some(slot) = in_pod(key) {
+            return self.pods.read(slot);
+        }
         let name = reached_name(key)?;
         let Some(directory) = self.find(key)? else { return Ok(None) };
         let Some((record, _)) = read(&directory, &name)? else { return Ok(None) };
@@ -303,6 +358,9 @@ impl Records {
 
     /// Removes a record. That there is none is success.
     pub fn remove(&self, key: &Key) -> Result<(), Error> {
+        if let Some(slot) = in_pod(key) {
+            return self.pods.remove(slot);
+        }
         let name = reached_name(key)?;
         Ok(self.find(key)?.map_or(Ok(()), |it| whole_file::remove(&it, &name))?)
     }
@@ -311,6 +369,9 @@ impl Records {
     /// gone. That there is none is success. The record is marked, in one call, and need not be written anew for that. After a
     /// loss of power the mark may be gone; by then there is another boot, for which the record proves nothing either.
     pub fn retire(&self, key: &Key, with_pod: bool) -> Result<(), Error> {
+        if let Some(slot) = in_pod(key) {
+            return self.pods.retire(slot, with_pod);
+        }
         let name = reached_name(key)?;
         let seal = if with_pod { Seal::Strong } else { Seal::Plain };
         Ok(self.find(key)?.map_or(Ok(()), |it| whole_file::seal(&it, &name, seal))?)
@@ -323,7 +384,13 @@ impl Records {
         let name = Relative::new("directory", "records");
         let root = name.map_err(|source| Error::Reach { what: what(), source: source.into() })?;
         match directory.directory(&root, Mounts::Refuse) {
-            Ok(root) => read_all(&root, finished_names).map(Some),
+            Ok(root) => {
+                let mut all = read_all(&root, finished_names)?;
+                if let Some(pods) = find(&root, PODS)? {
+                    all.extend(pod_file::look(&pods, &finished_names(&pods)?));
+                }
+                Ok(Some(all))
+            }
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(Error::Reach { what: what(), source: error.into() }),
         }
@@ -331,7 +398,34 @@ impl Records {
 
     /// All records, those that cannot be read too. What earlier processes did not finish is removed.
     pub fn all(&self) -> Result<Vec<FoundRecord>, Error> {
-        read_all(&self.root, whole_file::swept_names)
+        let mut all = self.pods.all()?;
+        let (earlier, others): (Vec<_>, Vec<_>) =
+            read_all(&self.root, whole_file::swept_names)?.into_iter().partition(|(key, _)| in_pod(key).is_some());
+        if !earlier.is_empty() {
+            self.move_over(&mut all, earlier)?;
+        }
+        all.extend(others);
+        Ok(all)
+    }
+
+    /// Brings records into the files of their pods that an earlier version has left beside each other. One that is there
+    /// already was being moved when its process ended, and may have been written since.
+    fn move_over(&self, all: &mut Vec<FoundRecord>, earlier: Vec<FoundRecord>) -> Result<(), Error> {
+        let there: HashSet<Key> = all.iter().map(|(key, _)| key.clone()).collect();
+        for (key, found) in earlier {
+            let is_there = there.contains(&key);
+            if let (Ok(record), Some(slot), false) = (&found, in_pod(&key), is_there) {
+                self.write(&key, record, Survives::Crash)?;
+                if let State::Leaving { with_pod, .. } = record.state {
+                    self.pods.mark_leaving(slot, with_pod)?;
+                }
+            }
+            whole_file::remove(&self.root, &reached_name(&key)?)?;
+            if !is_there {
+                all.push((key, found));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -367,7 +461,9 @@ fn read_publish(directory: &Place, name: &Name) -> Option<FoundRecord> {
         (Some(found), _) => found,
         // Its records are renamed into place, so windlass left none that is empty; and no directory tells of it, so nothing
         // else would take the file away.
-        (None, Some(slot)) if leaves_nothing(slot) => Err(damaged(directory, name, "it is empty".into())),
+        (None, Some(slot)) if plugin_trace(slot) == Some(Trace::Nothing) => {
+            Err(damaged(directory, name, "it is empty".into()))
+        }
         (None, _) => return None,
     };
     Some(match (found, slot) {
@@ -403,14 +499,22 @@ fn find(root: &Place, name: &'static str) -> Result<Option<Place>, Error> {
     }
 }
 
-/// Whether nothing of such a volume is below the root.
-fn leaves_nothing(slot: &Slot) -> bool {
-    let plugin = std::str::from_utf8(slot.plugin.as_bytes()).map(layout::unescape).unwrap_or_default();
-    VolumeType::named(&plugin).is_some_and(|it| it.trace == Trace::Nothing)
+/// What tells of such a volume; `None` if there is no such plugin.
+fn plugin_trace(slot: &Slot) -> Option<Trace> {
+    VolumeType::in_directory(slot.plugin.as_bytes()).map(|it| it.trace)
 }
 
 const ATTACHMENTS: &str = "attachments";
 const STAGES: &str = "stages";
+const PODS: &str = "pods";
+
+/// The place in a pod, of a record that lies in its pod's file.
+fn in_pod(key: &Key) -> Option<&Slot> {
+    match key {
+        Key::Publish(slot) if pod_file::holds(slot) => Some(slot),
+        Key::Publish(_) | Key::Stage(_) | Key::Attach(_) => None,
+    }
+}
 
 fn name_of(key: &Key) -> Result<Name, windlass_linux::name::Error> {
     match key {
@@ -477,7 +581,11 @@ fn damaged(directory: &Place, name: &Name, reason: String) -> Error {
 /// The name of a record, and what is in it.
 fn text_of(key: &Key, record: &Record) -> Result<(Name, Vec<u8>), Error> {
     let name = reached_name(key)?;
-    let text = text::line(&name, key, record).map_err(|source| Error::Describe { what: describe(key), source })?;
+    let pod = match key {
+        Key::Publish(slot) if in_pod(key).is_none() && name::is_number(&name) => Some(&slot.pod),
+        Key::Publish(_) | Key::Stage(_) | Key::Attach(_) => None,
+    };
+    let text = text::line(pod, record).map_err(|source| Error::Describe { what: describe(key), source })?;
     Ok((name, text))
 }
 
@@ -601,8 +709,7 @@ mod tests {
             changed(|it| it.plugin = "kubernetes.io/empty-dir".into()),
             changed(|it| it.mode = VolumeMode::Block),
         ] {
-            let text =
-                text::line(&Name::new("record", "x").unwrap(), &publish(VolumeMode::Filesystem), &record).unwrap();
+            let text = text::line(None, &record).unwrap();
             std::fs::write(directory.path().join("records/uid:volumes:kubernetes.io~local-volume:disk"), text).unwrap();
             let damaged = |it: &Result<Record, Error>| matches!(it, Err(Error::Damaged { .. }));
             let read = records.read(&publish(VolumeMode::Filesystem)).map(Option::unwrap);

@@ -122,7 +122,9 @@ fn what_is_mounted_and_unmounted_around_the_manifests_is_noticed(case: &Case) {
         until(&format!("after {what}, all is well is {is}"), &case.path("log"), || is_well() == is);
         canaries_live(case, what);
     };
-    let rounds: [(&str, &dyn Fn(), &dyn Fn()); 7] = [
+    /// What is done, how, and how it is undone.
+    type Round<'a> = (&'a str, &'a dyn Fn(), &'a dyn Fn());
+    let rounds: [Round<'_>; 7] = [
         ("an unmount", &|| unbind(&manifests), &|| bind(&files, &manifests)),
         ("a lazy unmount", &|| detach(&manifests), &|| bind(&files, &manifests)),
         ("a move", &|| mount_move(&manifests, &aside).unwrap(), &|| mount_move(&aside, &manifests).unwrap()),

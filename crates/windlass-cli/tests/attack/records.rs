@@ -22,8 +22,12 @@ attacks!["records":
 
 fn records(case: &Case) -> Vec<PathBuf> {
     let directory = case.path("root/windlass/records");
-    let entries = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    let mut files: Vec<_> = entries.map(|it| it.unwrap().path()).filter(|it| it.is_file()).collect();
+    let entries = |directory: PathBuf| {
+        let entries = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        entries.map(|it| it.unwrap().path())
+    };
+    let files = entries(directory.clone()).chain(entries(directory.join("pods")));
+    let mut files: Vec<_> = files.filter(|it| it.is_file()).collect();
     files.sort();
     files
 }

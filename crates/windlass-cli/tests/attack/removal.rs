@@ -267,9 +267,10 @@ fn gone_means_gone(case: &Case) {
         let left = case.path("root/pods").join(format!("{name}-1"));
         assert!(!left.exists(), "try {number} of {tries}: {} is still there", left.display());
         let records = case.path("root/windlass/records");
-        let of_pod = |it: &std::ffi::OsStr| it.to_string_lossy().starts_with(&format!("{name}-1:"));
-        let records = fs::read_dir(&records).unwrap().filter(|it| of_pod(&it.as_ref().unwrap().file_name())).count();
-        assert_eq!(records, 0, "try {number} of {tries}: records are still there");
+        let of_pod = |it: &fs::DirEntry| it.file_name().to_string_lossy().starts_with(&format!("{name}-1"));
+        let entries = |it: PathBuf| fs::read_dir(it).unwrap().map(Result::unwrap);
+        let left = entries(records.clone()).chain(entries(records.join("pods"))).filter(of_pod).count();
+        assert_eq!(left, 0, "try {number} of {tries}: records are still there");
     }
     let pods = case.path("root/pods");
     until("all is gone", &pods, || fs::read_dir(&pods).unwrap().count() == 0);

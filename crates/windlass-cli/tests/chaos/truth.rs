@@ -43,7 +43,9 @@ impl Truth {
     /// The records of volumes in pods that are there, those of volumes that are being taken away too, and whatever else
     /// lies beside them.
     fn found_records(&self) -> BTreeSet<PathBuf> {
-        names(&self.records()).into_iter().filter(|it| it != "stages").map(PathBuf::from).collect()
+        let beside = names(&self.records()).into_iter().filter(|it| it != "stages" && it != "pods").map(PathBuf::from);
+        let of_pods = names(&self.records().join("pods")).into_iter().map(|it| Path::new("pods").join(it));
+        beside.chain(of_pods).collect()
     }
 
     /// Directories in which something happens while all comes right.
@@ -112,8 +114,12 @@ impl Truth {
     /// Whether something was begun and not ended: a record of an intent, or a version that nothing leads to.
     pub(crate) fn is_in_the_middle(&self) -> bool {
         let intent = |path: &PathBuf| {
-            let text = fs::read(self.records().join(path)).unwrap_or_default();
-            serde_json::from_slice::<serde_json::Value>(&text).is_ok_and(|it| it["proven"].is_null())
+            let text = fs::read_to_string(self.records().join(path)).unwrap_or_default();
+            // The last line of each volume counts.
+            let lines = text.lines().filter_map(|it| serde_json::from_str::<serde_json::Value>(it).ok());
+            let last: BTreeMap<String, bool> =
+                lines.map(|it| (it["volume"]["id"].to_string(), it["proven"].is_null())).collect();
+            last.into_values().any(|it| it)
         };
         let torn = |path: &PathBuf| names(&self.root.join(path)).iter().filter(|it| it.starts_with("..")).count() > 2;
         // The record of what is being taken away is marked by its mode.

@@ -114,11 +114,14 @@ impl Pod {
 
     /// A record of a volume, below the records.
     pub(crate) fn record(&self, kind: Kind) -> PathBuf {
-        let place = self.place(kind);
-        let place =
-            place.unwrap_or_else(|| Path::new("pods").join(&self.uid).join("volumes/kubernetes.io~host-path/host"));
-        let parts: Vec<_> = place.iter().skip(1).map(|it| it.to_string_lossy()).collect();
-        parts.join(":").into()
+        match kind {
+            Kind::Host => format!("{}:volumes:kubernetes.io~host-path:host", self.uid).into(),
+            Kind::Local => format!("{}:volumes:kubernetes.io~local-volume:local-{}", self.uid, self.local()).into(),
+            // All that the pod has in directories of its own.
+            Kind::Disk | Kind::Memory | Kind::Config | Kind::Secret | Kind::Labels | Kind::Projected => {
+                Path::new("pods").join(&self.uid)
+            }
+        }
     }
 
     /// The files that what is shown depends on.

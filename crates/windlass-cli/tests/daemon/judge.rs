@@ -297,7 +297,8 @@ fn the_judge_finds_nothing_wrong_after_a_kill(case: &Case) {
     daemon.kill();
     case.remove_manifest("a.yaml");
     daemon = start_daemon(case);
-    // Nobody saw that its manifest was removed.
+    // Nobody saw that its manifest was removed. Until all of them are read it may still be in one.
+    case.until_pod("a", |it| it["status"]["phase"] == "Held");
     assert!(case.windlass().args(["delete", "pod", "a"]).output().unwrap().status.success());
     case.wait_unmounted(&["a"]);
     expect_seen(&judge.expect_praise(), &["settled", "nothing-forgotten", "known-place"]);

@@ -1,5 +1,6 @@
 //! The names of versions: `..2026_11_15_12_00_00.123456`, the time in UTC and a random number.
 
+use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Mode;
@@ -18,10 +19,8 @@ pub(super) fn new_stamp(target: &Place, contents: &Contents, before: &mut dyn Fn
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
     let mut failed = Errno::EXIST;
     for _ in 0..TRIES {
-        let mut random = [0; 4];
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-            .map_err(|source| PathError::new("write", target.path(), source))?;
-        let name = Name::new("version", stamp(seconds, u32::from_ne_bytes(random))).expect("a plain name");
+        let random = random().map_err(|source| PathError::new("write", target.path(), source))?;
+        let name = Name::new("version", stamp(seconds, random)).expect("a plain name");
         before(Step::MakeVersion);
         match rustix::fs::mkdirat(target, name.as_path(), contents.directory_mode | Mode::RWXU) {
             Ok(()) => return Ok(name),
@@ -33,6 +32,22 @@ pub(super) fn new_stamp(target: &Place, contents: &Contents, before: &mut dyn Fn
         }
     }
     Err(PathError::new("write", target.path().join("..(new version)"), failed).into())
+}
+
+/// A random number. The kernel is asked for some at a time.
+fn random() -> Result<u32, Errno> {
+    const AT_ONCE: usize = 16;
+    thread_local! {
+        static LEFT: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    }
+    LEFT.with_borrow_mut(|left| {
+        if left.is_empty() {
+            let mut bytes = [0; 4 * AT_ONCE];
+            let read = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+            left.extend(bytes[..read].chunks_exact(4).map(|it| u32::from_ne_bytes([it[0], it[1], it[2], it[3]])));
+        }
+        left.pop().ok_or(Errno::IO)
+    })
 }
 
 fn stamp(seconds: u64, random: u32) -> String {

@@ -1,5 +1,6 @@
 //! Writing one version: a directory that nobody looks into yet.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
@@ -16,9 +17,19 @@ pub(super) struct Owners {
     pub(super) group: u32,
     /// The group that is given to what is made in the target: its own, if it has the set-group-id bit.
     group_in_target: u32,
+    /// What is made in the target belongs to who writes and has the mode that it is made with.
+    is_exact: bool,
 }
 
 impl Owners {
+    /// Of contents that belong to who writes them, in a directory of which it is known that what is made there does: then
+    /// nobody need be asked who that is.
+    pub(super) fn writer(target: &Place, contents: &Contents) -> Option<Self> {
+        let belongs = contents.group.is_none() && contents.files().all(|(_, file)| file.owner.is_none());
+        let is_exact = belongs && target.makes_exactly();
+        is_exact.then_some(Self { writer: 0, group: 0, group_in_target: 0, is_exact })
+    }
+
     pub(super) fn of(target: &Place, contents: &Contents) -> Result<Self, Error> {
         let status = rustix::fs::fstat(target).map_err(|source| PathError::new("list", target.path(), source))?;
         let own_group = rustix::process::getegid().as_raw();
@@ -27,6 +38,7 @@ impl Owners {
             writer: rustix::process::geteuid().as_raw(),
             group: contents.group.unwrap_or(own_group),
             group_in_target: if inherits { status.st_gid } else { own_group },
+            is_exact: false,
         })
     }
 
@@ -95,11 +107,21 @@ pub(super) fn fill(
     owners: &Owners,
     before: &mut dyn FnMut(Step),
 ) -> Result<(), Error> {
+    let directories = contents.directories();
+    if owners.is_exact && directories.is_empty() && contents.directory_mode.contains(Mode::RWXU) {
+        // The version is made as it is to be, and nobody else has seen it: it need not be opened.
+        for (path, file) in contents.files() {
+            before(Step::WriteFile);
+            let path = version.as_path().join(path.as_path());
+            write_new(target, &path, file, file.mode)
+                .map_err(|source| PathError::new("write", target.path().join(path), source))?;
+        }
+        return Ok(());
+    }
     let top = target.directory_named(version, Mounts::Refuse)?;
     let failed = |source| PathError::new("write", top.path(), source);
     let status = rustix::fs::fstat(&top).map_err(failed)?;
     let given = Given::by(&status, contents.directory_mode | Mode::RWXU);
-    let directories = contents.directories();
     for directory in &directories {
         rustix::fs::mkdirat(&top, directory, Mode::RWXU)
             .map_err(|source| PathError::new("write", top.path().join(directory), source))?;
@@ -145,6 +167,11 @@ fn write_file(top: &Place, path: &Path, file: &File, owners: &Owners, given: Giv
     // Readable by nobody else until it has its owner. One that is ours has its mode at once, if the umask lets it.
     let is_writer = owners.is_writer(file.owner);
     let mode = if is_writer { file.mode } else { Mode::RUSR | Mode::WUSR };
+    let fd = write_new(top, path, file, mode)?;
+    if is_writer && given.is_exact(file.mode) { Ok(()) } else { owners.finish(&fd, file.owner, file.mode) }
+}
+
+fn write_new(top: &Place, path: &Path, file: &File, mode: Mode) -> Result<OwnedFd, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
     let fd = open_beneath(top, path, flags, mode, Mounts::Refuse)?;
     let mut rest = file.contents.as_slice();
@@ -156,5 +183,5 @@ fn write_file(top: &Place, path: &Path, file: &File, owners: &Owners, given: Giv
             Err(errno) => return Err(errno),
         }
     }
-    if is_writer && given.is_exact(file.mode) { Ok(()) } else { owners.finish(&fd, file.owner, file.mode) }
+    Ok(fd)
 }

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use linux_raw_sys::general as linux;
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::fs::{AtFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 
@@ -238,26 +238,35 @@ fn super_options(flags: u32, options: &[u8]) -> OsString {
 
 /// The mount that an open file is on. Asks the kernel's tables alone, not the file system.
 pub fn identify<Fd: AsFd>(file: Fd) -> Result<MountId, Error> {
+    Ok(identify_with_device(file)?.0)
+}
+
+/// The same, with the device of the file system.
+pub(crate) fn identify_with_device<Fd: AsFd>(file: Fd) -> Result<(MountId, Device), Error> {
     identify_by(file.as_fd(), Path::new(""), AtFlags::EMPTY_PATH)
 }
 
 /// The mount that is seen at a name in an open directory: the topmost of what is mounted there.
 pub(crate) fn identify_at<Fd: AsFd>(directory: Fd, name: &Path) -> Result<MountId, Error> {
-    identify_by(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW)
+    Ok(identify_by(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW)?.0)
 }
 
-fn identify_by(file: BorrowedFd<'_>, below: &Path, flags: AtFlags) -> Result<MountId, Error> {
+fn identify_by(file: BorrowedFd<'_>, below: &Path, flags: AtFlags) -> Result<(MountId, Device), Error> {
     // AT_STATX_DONT_SYNC: do not ask a server; the id is not the file system's to know.
     let flags = flags | AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
     let unique = StatxFlags::from_bits_retain(linux::STATX_MNT_ID_UNIQUE);
     let status = rustix::fs::statx(file, below, flags, unique | StatxFlags::MNT_ID).map_err(Error::Identify)?;
     if status.stx_mask & linux::STATX_MNT_ID_UNIQUE != 0 && Reader::best() == Reader::Statmount {
-        return Ok(MountId::Unique(status.stx_mnt_id));
+        return Ok((MountId::Unique(status.stx_mnt_id), device(&status)));
     }
     // Asked for both, a kernel that has both gives the unique one.
     let status = rustix::fs::statx(file, below, flags, StatxFlags::MNT_ID).map_err(Error::Identify)?;
     let id = u32::try_from(status.stx_mnt_id).ok().filter(|_| status.stx_mask & StatxFlags::MNT_ID.bits() != 0);
-    id.map(MountId::Reusable).ok_or(Error::Identify(Errno::OPNOTSUPP))
+    id.map(|it| (MountId::Reusable(it), device(&status))).ok_or(Error::Identify(Errno::OPNOTSUPP))
+}
+
+fn device(status: &Statx) -> Device {
+    Device { major: status.stx_dev_major, minor: status.stx_dev_minor }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use windlass_core::spec::{Access, Life, Mode, Want as VolumeWant};
 
 use super::Drive;
 use super::wishes::{GivenPod, Standing, phase};
-use crate::catalogue::Attributes;
+use crate::catalogue::{Attributes, VolumeType};
 use crate::fingerprint::Fingerprint;
 use crate::node::{Change, DeleteError, Handed};
 use crate::objects::{ObjectKind, Reference};
@@ -316,14 +316,16 @@ impl Drive {
             let place = MountPlace::Publish(volume.volume.clone(), uid.clone());
             let made = self.holdings.held.get(&place)?;
             let given = self.wishes.pods.get(uid)?;
-            let detail = given.detail(&volume.volume)?;
+            // What it had before a restart and names otherwise now, it has all the same.
+            let detail = given.detail(&volume.volume).map(|it| it.volume_type);
+            let volume_type = detail.or_else(|| VolumeType::named(volume.plugin.as_str()))?;
             // A pod may name one volume twice, once to write and once only to read.
             let access = match given.access(&name) {
                 Access::ReadOnly => Access::ReadOnly,
                 Access::ReadWrite => volume.access,
             };
             let attributes = match volume.mode {
-                Mode::Filesystem => (detail.volume_type.attributes)(access),
+                Mode::Filesystem => (volume_type.attributes)(access),
                 Mode::Block => Attributes { read_only: access == Access::ReadOnly, managed: false, relabel: false },
             };
             Some(Handed { name, mode: volume.mode, attributes, proof: volume.proof, place, made })

@@ -54,6 +54,9 @@ impl<'a> Course<'a> {
                 let _ = executor.make_home(pod, &job.together);
             }
         })?;
+        if let Key::Publish(slot) = &key {
+            job.together.records.get_or_init(|| executor.records.hold(&slot.pod));
+        }
         let known = match action {
             Action::Stage { .. } | Action::Publish { .. } if job.is_unrecorded => Known::Unrecorded,
             Action::Unpublish { .. } if job.held.is_some() => Known::Remembered,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::Mode;
 use windlass_linux::name::{Name, Relative};
-use windlass_linux::safe_path::{Mounts, Place};
+use windlass_linux::safe_path::{Fresh, Mounts, Place};
 
 use super::{Error, Layout, PODS, PRIVATE, Slot, escape};
 
@@ -25,12 +25,17 @@ pub struct Home {
     is_new: bool,
     /// What is open, by its path in the pod's directory.
     open: Mutex<Vec<(PathBuf, Arc<Place>)>>,
+    /// The pod's directory, if it was made for this.
+    fresh: Option<Fresh>,
+    /// The directories of plugins in it that were made for this.
+    made: Mutex<Vec<PathBuf>>,
 }
 
 impl Home {
     /// Of a pod that may have a directory or not.
     pub(super) fn of(layout: &Layout, pod: &Name) -> Self {
-        Self { layout: layout.clone(), pod: pod.clone(), is_new: false, open: Mutex::default() }
+        let (open, made) = (Mutex::default(), Mutex::default());
+        Self { layout: layout.clone(), pod: pod.clone(), is_new: false, open, fresh: None, made }
     }
 
     /// Makes a pod's directory, with what every pod has in it (E-420).
@@ -43,17 +48,48 @@ impl Home {
             Some(new) => new,
             None => pods.make_directory(pod, PRIVATE, Mounts::Refuse)?,
         };
+        let top = home.keep(Path::new(""), top);
+        home.fresh = Fresh::of(&top).filter(|_| home.is_new);
         for directory in [VOLUMES, PLUGINS] {
-            let place = top.make_directory(&Name::new("directory", directory)?, PRIVATE, Mounts::Refuse)?;
-            home.keep(Path::new(directory), place);
+            match &home.fresh {
+                Some(fresh) => fresh.directory(Path::new(directory)).make(PRIVATE)?,
+                None => {
+                    let place = top.make_directory(&Name::new("directory", directory)?, PRIVATE, Mounts::Refuse)?;
+                    home.keep(Path::new(directory), place);
+                }
+            }
         }
-        home.keep(Path::new(""), top);
         Ok(home)
     }
 
     /// Whether the pod's directory was made for this: nothing of an earlier time is in it.
     pub fn is_new(&self) -> bool {
         self.is_new
+    }
+
+    /// The directory that holds a volume, if the pod's was made for this; it is made if it is missing.
+    pub fn fresh_parent(&self, slot: &Slot, mode: Mode) -> Result<Option<Fresh>, Error> {
+        self.make_fresh(below(slot.kind(), slot.plugin.as_path()), mode)
+    }
+
+    /// The directory of a plugin's notes about the pod's volumes, if the pod's was made for this; it is made if it is missing.
+    pub fn fresh_notes(&self, plugin: &str) -> Result<Option<Fresh>, Error> {
+        self.make_fresh(below(PLUGINS, escape(plugin)), PRIVATE)
+    }
+
+    fn make_fresh(&self, below: PathBuf, mode: Mode) -> Result<Option<Fresh>, Error> {
+        let Some(fresh) = &self.fresh else { return Ok(None) };
+        // Somebody has opened it, and may have made it, the other way.
+        if self.opened(&below).is_some() {
+            return Ok(None);
+        }
+        let directory = fresh.directory(&below);
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if !made.contains(&below) {
+            directory.make(mode)?;
+            made.push(below);
+        }
+        Ok(Some(directory))
     }
 
     /// Makes the directory that holds a volume, and the pod's if that is missing. `mode` is that of the plugin's

@@ -24,12 +24,12 @@ use windlass_linux::name::Name;
 use windlass_linux::ownership::{self, Control, Wanted, When};
 use windlass_linux::path_error::PathError;
 use windlass_linux::remove;
-use windlass_linux::safe_path::{Mounts, Place};
+use windlass_linux::safe_path::{Fresh, Mounts, Place};
 use windlass_linux::table::{self, Mount};
 
 use super::{
     Failure, Made, Plugin, Publish, Scene, Unpublish, VolumeForm, Want, absolute, directory_proof, entry_proof,
-    foreign, mounted,
+    foreign, fresh_proof, mounted,
 };
 use crate::catalogue::{Attributes, Content, HeldUpBy, Limit, Refused, VolumeType};
 use crate::layout::{Home, OPEN, PRIVATE, Slot};
@@ -144,18 +144,39 @@ impl Medium {
 
 /// Scratch space that is ready.
 pub(super) struct Scratch {
-    /// Its root, held open.
-    pub(super) root: Place,
+    /// Its root.
+    pub(super) root: Root,
     /// What was made.
     pub(super) made: Made,
     /// It was made just now: there is nothing in it.
     pub(super) is_new: bool,
 }
 
+/// The root of scratch space.
+pub(super) enum Root {
+    /// It is held open.
+    Open(Place),
+    /// It was made just now, and nobody has opened it yet.
+    Fresh(Fresh),
+}
+
+impl Root {
+    /// Opens it, if it is not open.
+    pub(super) fn open(self) -> Result<Place, Failure> {
+        match self {
+            Self::Open(place) => Ok(place),
+            Self::Fresh(fresh) => Ok(fresh.open()?),
+        }
+    }
+}
+
 /// Makes scratch space at a pod's slot, or finds it there. Nothing in it is touched, unless it was not finished: then
 /// everything is given to the pod's group (P-69).
 pub(super) fn set_up(scene: &Scene, task: &Publish<'_>, marker: Marker, medium: &Medium) -> Result<Scratch, Failure> {
     let Publish { slot, want, home, .. } = *task;
+    if let Some(scratch) = set_up_fresh(scene, task, marker, medium)? {
+        return Ok(scratch);
+    }
     // Until something is mounted or noted, all that is left behind is an empty directory, which goes with the pod.
     let parent = home.make_parent(slot, OPEN).map_err(left_nothing)?;
     // In a directory that was made for this there are no notes but of what was made since.
@@ -168,6 +189,43 @@ pub(super) fn set_up(scene: &Scene, task: &Publish<'_>, marker: Marker, medium: 
         Medium::Memory { limit_bytes } => task.in_memory(*limit_bytes),
         Medium::HugePages { name } => task.in_huge_pages(name),
     }
+}
+
+/// As [`set_up`], in a directory of a pod that was made for this: there is nothing to find there, and nobody else to reckon
+/// with. `None` if it is not so simple.
+fn set_up_fresh(
+    scene: &Scene,
+    task: &Publish<'_>,
+    marker: Marker,
+    medium: &Medium,
+) -> Result<Option<Scratch>, Failure> {
+    let Publish { slot, want, home, .. } = *task;
+    let limit_bytes = match medium {
+        Medium::Disk => None,
+        Medium::Memory { limit_bytes } => Some(*limit_bytes),
+        Medium::HugePages { .. } => return Ok(None),
+    };
+    if task.after != Earlier::Nothing || task.made.is_some() || want.group().is_some() {
+        return Ok(None);
+    }
+    let Some(parent) = home.fresh_parent(slot, OPEN).map_err(left_nothing)? else { return Ok(None) };
+    let target = parent.directory(slot.name.as_path());
+    let path = absolute(scene, &slot.path());
+    let Some(limit_bytes) = limit_bytes else {
+        target.make(SHARED).map_err(left_nothing)?;
+        marker.write(home, slot)?;
+        let made =
+            Made { proof: fresh_proof(&target)?, form: VolumeForm::Directory, path, refresh_at: None, lost_at: None };
+        return Ok(Some(Scratch { root: Root::Fresh(target), made, is_new: true }));
+    };
+    // What a node leaves that has no memory to give is another matter, and so is how it is told.
+    let Ok(detached) = tmpfs(scene, want, limit_bytes) else { return Ok(None) };
+    target.make(PRIVATE).map_err(left_nothing)?;
+    let made = Made::new_mount(&detached, &path, TMPFS).map_err(Failure::nothing_left)?;
+    (task.intend)(&made).map_err(Failure::nothing_left)?;
+    let root = detached.attach_fresh(&target).map_err(left_nothing)?;
+    marker.write(home, slot)?;
+    Ok(Some(Scratch { root: Root::Open(root), made, is_new: true }))
 }
 
 /// Scratch space in the making.
@@ -228,7 +286,7 @@ impl Task<'_> {
             // P-61: whoever finished it did all there is to do.
             Some(mount) if self.ready => return self.scratch(&mount),
             Some(mount) => mount,
-            None => return self.mount(target, self.tmpfs(limit_bytes), TMPFS),
+            None => return self.mount(target, tmpfs(self.scene, self.want, limit_bytes), TMPFS),
         };
         self.finish_mount(&mount)
     }
@@ -271,14 +329,6 @@ impl Task<'_> {
         if is_new { Ok(None) } else { self.there() }
     }
 
-    fn tmpfs(&self, limit_bytes: Option<u64>) -> Result<Detached, Failure> {
-        let allocatable = self.allocatable_bytes()?;
-        let pod = self.want.pod.spec.as_ref().map(|it| size::choose(allocatable, it, limit_bytes));
-        let size_bytes = pod.transpose().map_err(|it| invalid("read the memory limits of the pod", &it))?.flatten();
-        // Without a mode the root has the kernel's, 1777 (P-63).
-        Ok(mount::tmpfs(&Tmpfs { size_bytes, swap: Swap::AvoidedIfPossible, ..Tmpfs::default() })?)
-    }
-
     fn hugetlbfs(&self, medium: &str) -> Result<Detached, Failure> {
         let Some(pod) = &self.want.pod.spec else {
             return Err(Failure::refused(Cause::Node(Obstacle::InputInvalid), "the pod has no spec"));
@@ -293,23 +343,6 @@ impl Task<'_> {
             }
             error => error.into(),
         })
-    }
-
-    /// The memory that the node gives to pods; `None` if this host is no node, or does not tell.
-    fn allocatable_bytes(&self) -> Result<Option<u64>, Failure> {
-        let name = &self.scene.node;
-        let node = self.scene.objects.read().unwrap_or_else(PoisonError::into_inner).node(name);
-        match node {
-            Lookup::Found(node) => {
-                let allocatable = node.status.as_ref().and_then(|it| it.allocatable.as_ref());
-                quantity::bytes_of(allocatable, "memory").map_err(|it| invalid("read the memory of the node", &it))
-            }
-            Lookup::Absent => Ok(None),
-            Lookup::Unavailable(text) => {
-                let object = ObjectName::from(&Reference::new(ObjectKind::Node, "", name));
-                Err(Failure::refused(Cause::Object(object), format!("look up node {name}: {text}")))
-            }
-        }
     }
 
     /// Puts a file system in its place, or leaves what the kubelet leaves if there is none. `target` is the directory, if
@@ -344,7 +377,7 @@ impl Task<'_> {
         // The mount itself, whatever comes to its place; whether that is what is seen there is looked at last.
         let root = detached.attach(&target).map_err(left_nothing)?;
         self.finish(&root)?;
-        Ok(Scratch { root, made, is_new: true })
+        Ok(Scratch { root: Root::Open(root), made, is_new: true })
     }
 
     /// The directory of a volume on disk: for everybody, whatever the umask (P-62).
@@ -358,16 +391,21 @@ impl Task<'_> {
     }
 
     fn finish_mount(&self, mount: &Mount) -> Result<Scratch, Failure> {
-        let scratch = self.scratch(mount)?;
-        self.finish(&scratch.root)?;
-        Ok(scratch)
+        let (root, made) = self.find(mount)?;
+        self.finish(&root)?;
+        Ok(Scratch { root: Root::Open(root), made, is_new: false })
+    }
+
+    fn scratch(&self, mount: &Mount) -> Result<Scratch, Failure> {
+        let (root, made) = self.find(mount)?;
+        Ok(Scratch { root: Root::Open(root), made, is_new: false })
     }
 
     /// What is mounted there already, by the root of this mount and of no other that took its place.
-    fn scratch(&self, mount: &Mount) -> Result<Scratch, Failure> {
+    fn find(&self, mount: &Mount) -> Result<(Place, Made), Failure> {
         let root = self.parent.directory_named(&self.slot.name, Mounts::Enter)?;
         if table::identify(&root)? == mount.id {
-            return Ok(Scratch { root, made: Made::mount(mount), is_new: false });
+            return Ok((root, Made::mount(mount)));
         }
         let text = format!("{} was mounted, and something else is there now", self.path.display());
         Err(Failure::in_the_way(text))
@@ -376,6 +414,32 @@ impl Task<'_> {
     fn finish(&self, root: &Place) -> Result<(), Failure> {
         give_to_group(root, self.want.group());
         self.marker.write(self.home, self.slot)
+    }
+}
+
+/// A file system in memory for a volume of this pod.
+fn tmpfs(scene: &Scene, want: &Want, limit_bytes: Option<u64>) -> Result<Detached, Failure> {
+    let allocatable = allocatable_bytes(scene)?;
+    let pod = want.pod.spec.as_ref().map(|it| size::choose(allocatable, it, limit_bytes));
+    let size_bytes = pod.transpose().map_err(|it| invalid("read the memory limits of the pod", &it))?.flatten();
+    // Without a mode the root has the kernel's, 1777 (P-63).
+    Ok(mount::tmpfs(&Tmpfs { size_bytes, swap: Swap::AvoidedIfPossible, ..Tmpfs::default() })?)
+}
+
+/// The memory that the node gives to pods; `None` if this host is no node, or does not tell.
+fn allocatable_bytes(scene: &Scene) -> Result<Option<u64>, Failure> {
+    let name = &scene.node;
+    let node = scene.objects.read().unwrap_or_else(PoisonError::into_inner).node(name);
+    match node {
+        Lookup::Found(node) => {
+            let allocatable = node.status.as_ref().and_then(|it| it.allocatable.as_ref());
+            quantity::bytes_of(allocatable, "memory").map_err(|it| invalid("read the memory of the node", &it))
+        }
+        Lookup::Absent => Ok(None),
+        Lookup::Unavailable(text) => {
+            let object = ObjectName::from(&Reference::new(ObjectKind::Node, "", name));
+            Err(Failure::refused(Cause::Object(object), format!("look up node {name}: {text}")))
+        }
     }
 }
 
@@ -505,7 +569,7 @@ fn check_same(seen: Proof, made: Option<&Made>, path: impl FnOnce() -> PathBuf) 
 fn directory(root: Place, is_new: bool) -> Result<Scratch, Failure> {
     let proof = directory_proof(&root)?;
     let made = Made { proof, form: VolumeForm::Directory, path: root.path().into(), refresh_at: None, lost_at: None };
-    Ok(Scratch { root, made, is_new })
+    Ok(Scratch { root: Root::Open(root), made, is_new })
 }
 
 fn left_nothing(error: impl Into<Failure>) -> Failure {

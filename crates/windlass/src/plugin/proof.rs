@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, FileType, Statx};
 use windlass_core::operation::Proof;
 use windlass_linux::mount::Detached;
 use windlass_linux::name::Name;
-use windlass_linux::safe_path::Place;
+use windlass_linux::safe_path::{Fresh, Place};
 use windlass_linux::table::{self, Device, Mount, MountId, Watch};
 
 use super::Failure;
@@ -25,7 +25,8 @@ pub fn mount_proof(mount: &Mount) -> Proof {
 /// The proof of a whole file system of this type that is going to be mounted: what [`mount_proof`] says of it once it is in
 /// the mount table.
 pub(super) fn new_mount_proof(mount: &Detached, kind: &str) -> Result<Proof, Failure> {
-    Ok(proof(mount.id()?, mount.device()?, b"/", kind.as_bytes()))
+    let (id, device) = mount.identity()?;
+    Ok(proof(id, device, b"/", kind.as_bytes()))
 }
 
 fn proof(id: MountId, device: Device, root: &[u8], kind: &[u8]) -> Proof {
@@ -52,6 +53,12 @@ fn proof(id: MountId, device: Device, root: &[u8], kind: &[u8]) -> Proof {
 /// The proof of a directory that is no mount: its device and inode.
 pub(crate) fn directory_proof(place: &Place) -> Result<Proof, Failure> {
     let status = status(place)?;
+    Ok(Proof { mount_id: 0, device: status.st_dev, root: status.st_ino, kind: DIRECTORY })
+}
+
+/// The same of a directory that was made just now.
+pub(super) fn fresh_proof(directory: &Fresh) -> Result<Proof, Failure> {
+    let status = directory.status()?;
     Ok(Proof { mount_id: 0, device: status.st_dev, root: status.st_ino, kind: DIRECTORY })
 }
 

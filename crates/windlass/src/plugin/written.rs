@@ -76,12 +76,15 @@ impl Plugin for Written {
             None => Vec::new(),
         };
         let medium = if volume.config_map.is_some() { Medium::Disk } else { Medium::Memory { limit_bytes: None } };
-        let scratch = empty_dir::set_up(scene, task, Marker::Wrapped, &medium)?;
-        match write(&scratch, &contents, &nested) {
+        let Scratch { root, made, is_new } = empty_dir::set_up(scene, task, Marker::Wrapped, &medium)?;
+        let written = root
+            .open()
+            .and_then(|root| write(&root, is_new, &contents, &nested).map_err(|failure| with_room(failure, &root)));
+        match written {
             Ok(hidden) => tell_hidden(scene, task, &hidden),
-            Err(failure) => return Err(undone(scene, task, &scratch.made, with_room(failure, &scratch.root))),
+            Err(failure) => return Err(undone(scene, task, &made, failure)),
         }
-        Ok(Made { refresh_at, ..scratch.made })
+        Ok(Made { refresh_at, ..made })
     }
 
     async fn unpublish(&self, scene: &Scene, task: &Unpublish<'_>) -> Result<(), Failure> {
@@ -107,14 +110,14 @@ fn contents(scene: &Scene, task: &Publish<'_>, volume: &Volume) -> Result<(Conte
 }
 
 /// Writes it, and answers which names users do not see, because something else has their place (P-92).
-fn write(scratch: &Scratch, contents: &Contents, nested: &[Relative]) -> Result<Vec<Name>, Failure> {
+fn write(root: &Place, is_new: bool, contents: &Contents, nested: &[Relative]) -> Result<Vec<Name>, Failure> {
     let mode = Mode::from(payload::directory_mode(contents, 0o755));
     for directory in nested {
-        scratch.root.make_directories(directory, mode, Mounts::Refuse)?;
+        root.make_directories(directory, mode, Mounts::Refuse)?;
     }
-    let is_empty = scratch.is_new && nested.is_empty();
+    let is_empty = is_new && nested.is_empty();
     let write = if is_empty { atomic_dir::write_first } else { atomic_dir::write };
-    Ok(write(&scratch.root, contents)?.hidden)
+    Ok(write(root, contents)?.hidden)
 }
 
 /// The kubelet leaves such keys hidden and tells nobody.

@@ -13,17 +13,17 @@ use windlass_core::operation::Proof;
 use windlass_core::spec::{Attach, Capabilities, Concurrency, Identity, Refresh, Sharing, VolumeSpec};
 use windlass_linux::name::Name;
 
-use super::{Key, Record, State, name};
+use super::{Record, State};
 use crate::plugin::{Made, VolumeForm};
 
 /// The version that is written. A record of a newer one is read as far as it makes sense.
 const VERSION: u32 = 1;
 
-/// A record as a line.
-pub(crate) fn line(name: &Name, key: &Key, record: &Record) -> serde_json::Result<Vec<u8>> {
+/// A record as a line. The pod stands in it if the name of the file does not tell.
+pub(crate) fn line(pod: Option<&Name>, record: &Record) -> serde_json::Result<Vec<u8>> {
     // Long enough for most, so that it need not grow.
     let mut text = Vec::with_capacity(1024);
-    serde_json::to_writer(&mut text, &File::of(name, key, record))?;
+    serde_json::to_writer(&mut text, &File::of(pod, record))?;
     text.push(b'\n');
     Ok(text)
 }
@@ -43,6 +43,51 @@ pub(crate) fn parse(contents: &[u8]) -> Result<(Record, Option<String>), String>
     let label = file.label.map(|it| it.as_ref().into());
     let title = file.title.map(Cow::into_owned);
     Ok((Record { spec, state, label, title, other: file.other.into_owned() }, file.pod.map(Cow::into_owned)))
+}
+
+/// A line of a pod's file.
+pub(super) enum Line<'a> {
+    Record(Record),
+    Mark(Mark<'a>),
+}
+
+/// What a line of a pod's file says; or what is wrong with it.
+pub(super) fn parse_line(line: &[u8]) -> Result<Line<'_>, String> {
+    if line.starts_with(MARK.as_bytes()) {
+        return serde_json::from_slice(line).map(Line::Mark).map_err(|error| error.to_string());
+    }
+    parse(line).map(|(record, _)| Line::Record(record))
+}
+
+/// A mark as a line.
+pub(super) fn mark(mark: &Mark<'_>) -> Vec<u8> {
+    let mut text = serde_json::to_vec(mark).expect("words and names are text");
+    text.push(b'\n');
+    text
+}
+
+/// How a mark begins, and no record.
+const MARK: &str = "{\"mark\":";
+
+/// What happened to a record in a pod's file since it was written.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Mark<'a> {
+    #[serde(rename = "mark")]
+    pub(super) word: MarkWord,
+    pub(super) plugin: Cow<'a, str>,
+    pub(super) name: Cow<'a, str>,
+    pub(super) block: bool,
+}
+
+#[derive(Serialize, Deserialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum MarkWord {
+    /// Its volume is being taken away.
+    Leaving,
+    /// The same, because its pod has gone.
+    LeavingWithPod,
+    /// Its volume is gone.
+    Gone,
 }
 
 /// The last line that is whole. What follows it was being added when its process ended, or is being added now.
@@ -162,11 +207,8 @@ struct Proven {
 }
 
 impl<'a> File<'a> {
-    fn of(name: &Name, key: &'a Key, record: &'a Record) -> Self {
-        let pod = match key {
-            Key::Publish(slot) if name::is_number(name) => Some(String::from_utf8_lossy(slot.pod.as_bytes())),
-            Key::Publish(_) | Key::Stage(_) | Key::Attach(_) => None,
-        };
+    fn of(pod: Option<&'a Name>, record: &'a Record) -> Self {
+        let pod = pod.map(|it| String::from_utf8_lossy(it.as_bytes()));
         let (mut proven, mut attachment) = (None, None);
         match &record.state {
             State::Intent { .. } | State::Leaving { .. } => {}

@@ -10,7 +10,7 @@ pub(crate) struct Limits {
 /// System calls of all threads that do not depend on how the scheduler or the allocator does its work.
 /// On the way down each file is taken aside before it is removed, and its directory is looked up again in between (I-5):
 /// 17 calls for the nine files of a config map, and without them a directory that is moved away is emptied at its new place.
-pub(crate) const CALLS: Limits = Limits { up: 167.0, down: 109.0 };
+pub(crate) const CALLS: Limits = Limits { up: 100.0, down: 101.0 };
 
 /// The same, of a start that finds a pod as its records say.
 pub(crate) const START_CALLS: f64 = 27.0;

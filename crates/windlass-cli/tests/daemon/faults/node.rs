@@ -76,7 +76,7 @@ fn a_record_that_is_damaged(case: &Case, fault: &Fault) {
     assert!(case.run().arg("--once").output().unwrap().status.success());
     let canary = case.volume("web-1", "empty-dir", "data").join("canary");
     fs::write(&canary, "alive").unwrap();
-    let record = case.path("root/windlass/records/web-1:volumes:kubernetes.io~empty-dir:data");
+    let record = case.path("root/windlass/records/pods/web-1");
     fs::write(&record, "{").unwrap();
     let daemon = case.start_until_mounted(&["web"]);
     is_described(case, fault);

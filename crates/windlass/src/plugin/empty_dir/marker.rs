@@ -51,6 +51,11 @@ impl Marker {
     /// Leaves the note. That it cannot be left is an error (W-27).
     pub(super) fn write(self, home: &Home, slot: &Slot) -> Result<(), Failure> {
         let name = self.name(slot)?;
+        if let Some(notes) = home.fresh_notes(super::EMPTY_DIR.name)? {
+            let note = notes.directory(name.as_path());
+            note.make(PRIVATE)?;
+            return Ok(note.add_file(&Name::new("note", FILE)?, FILE_MODE)?);
+        }
         let notes = home.make_notes(super::EMPTY_DIR.name)?;
         notes.add_directory(&name, PRIVATE)?;
         let file = Relative::new("volume name", name.as_path().join(FILE))?;
