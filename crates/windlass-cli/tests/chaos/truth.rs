@@ -153,6 +153,10 @@ impl Truth {
                 let shown = world.shown(pod, *kind).filter(|_| !world.is_in_doubt(pod));
                 let shown = shown.zip(fs::read_link(path.join("..data")).ok());
                 let mount = mounts.get(&place).and_then(|it| it.first().copied());
+                // Nor need they be mounted yet: they may come at this moment.
+                if kind.is_mount() && mount.is_none() {
+                    continue;
+                }
                 let identity = Identity { mount, inode: metadata.ino(), shown };
                 seen.insert((pod.uid.clone(), *kind, *number), identity);
             }
