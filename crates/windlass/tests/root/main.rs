@@ -16,7 +16,8 @@ use windlass_testing::harness::Tests;
 use windlass_testing::{disk, namespace, tests};
 
 fn main() {
-    Tests::from_args().after(disk::possible).after(namespace::enter).parts(&[local::tests]).run();
+    // One after the other: a program that a test starts has for a moment open what all others have open, and so their mounts.
+    Tests::from_args().threads(1).after(disk::possible).after(namespace::enter).parts(&[local::tests]).run();
 }
 
 /// Adds a test that runs in a mount namespace of its own, with what it needs.
