@@ -18,8 +18,9 @@ use host::Host;
 use windlass_testing::harness::Tests;
 use windlass_testing::{namespace, tests};
 
-/// Most of the time is waiting for the next try, so more run at a time than there are processors.
-const THREADS: usize = 16;
+/// Most of the time is waiting for the next try, so more run at a time than there are processors. Not many more: each node and
+/// each socket that is awaited has a watcher of the kernel's, of which a user has 128, and gives it back a moment after its end.
+const THREADS: usize = 6;
 
 fn main() {
     let parts = [calls::tests, claims::tests, controlled::tests, life::tests, limits::tests, truth::tests];
