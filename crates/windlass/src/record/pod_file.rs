@@ -325,7 +325,11 @@ impl PodFiles {
                     all.extend(contents.all(&directory, &pod));
                 }
                 Ok(None) => {}
-                Err(error) => all.push((unknown(&pod), Err(error))),
+                Err(error) => {
+                    // There is one, whatever is in it: it is not to be taken for none.
+                    self.file(&pod).state().there = There::Unknown;
+                    all.push((unknown(&pod), Err(error)));
+                }
             }
         }
         self.files().are_known = true;
